@@ -1,5 +1,6 @@
 """Effects of half precision on a model's values: measured, explained, repaired.
 
-`run` is the audit: `pair` puts original and converted graph into one and steps it, `measure` measures tensors in it. `audit` is the
-result, `agreement` and `advice` what follows from it, `repair` the nodes that have to stay float32.
+`run` is the audit: `pair` combines original and converted graph and steps the result, `measure`
+measures tensors in it. `audit` is the result, `agreement` and `advice` draw conclusions, `repair`
+finds nodes that must stay float32.
 """

@@ -1,4 +1,4 @@
-"""Which loss scale a model's gradients ask for: the power of two that leaves headroom and flushes least."""
+"""Advice on the loss scale: the power of two that leaves headroom and flushes the least."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ import numpy as np
 
 from graphmp.policy.formats import EXPONENT_BIAS, Format
 
-HEADROOM = 2  # powers of two left free above the largest gradient: gradients grow in training
-_MUCH = 0.01  # share of the gradients that vanish with the best scale, worth a word; that of long tails is smaller, and harmless
+HEADROOM = 2  # powers of two above the largest gradient: gradients grow in training
+# notable share of gradients that vanish at the best scale; long tails lose less, harmlessly
+_MUCH = 0.01
 
 
 class Advice(NamedTuple):
-    """How the gradients of one loss lie in a half-precision format.
+    """The range of one loss's gradients within a half-precision format.
 
     Attributes:
-        scale: the loss scale to use, a power of two; 1 where no gradient needs one.
-        largest: exponent of the largest gradient; None where there is none.
-        powers: how many powers of two the format has.
-        used: how many of them unscaled gradients use.
-        unused_above: how many lie above the largest.
-        flushed: share of the gradients other than zero that become zero without a scale.
-        flushed_scaled: the share that does with the scale advised.
-        flushed_now: the share that did with the scale in force.
-        smallest: exponent of the smallest gradient other than zero; None where there is none.
+        scale: the loss scale to use, a power of two; 1 if no gradient needs one.
+        largest: exponent of the largest gradient; None without gradients.
+        powers: the number of powers of two in the format.
+        used: the number of them that unscaled gradients use.
+        unused_above: the number of them above the largest.
+        flushed: share of the nonzero gradients that become zero without a scale.
+        flushed_scaled: this share with the advised scale.
+        flushed_now: this share with the present scale.
+        smallest: exponent of the smallest nonzero gradient; None without one.
     """
 
     scale: float
@@ -39,7 +40,10 @@ class Advice(NamedTuple):
 
     @property
     def too_wide(self) -> bool:
-        """Whether no loss scale helps: largest and smallest lie further apart than the format holds, and many of the small ones vanish."""
+        """Whether no loss scale helps, because gradients exceed the format's range.
+
+        Many of the small ones then vanish.
+        """
         return (
             self.largest is not None
             and self.largest - self.smallest >= self.powers
@@ -48,12 +52,13 @@ class Advice(NamedTuple):
 
 
 def advise(histograms: Sequence[Any], format_: Format, current: float) -> Advice:
-    """Reads the exponents of the gradients of one loss, not scaled.
+    """Derive advice from the exponents of one loss's unscaled gradients.
 
     Args:
-        histograms: int64 of shape [256] each: counts by float32's exponent field; the first and the last don't count.
-        format_: what gradients are held in.
-        current: the scale in force.
+        histograms: int64 of shape [256] each: counts by float32's exponent field; the first and the
+            last don't count.
+        format_: the format of gradients.
+        current: the present scale.
     """
     counts = np.sum([np.zeros(256, np.int64), *histograms], axis=0)[1:-1]
     exponents = np.arange(1, 255) - EXPONENT_BIAS
@@ -66,7 +71,7 @@ def advise(histograms: Sequence[Any], format_: Format, current: float) -> Advice
         1.0
         if all_normal and largest <= format_.top - HEADROOM
         else 2.0 ** min(format_.top - HEADROOM - largest, EXPONENT_BIAS)
-    )  # float32's top
+    )  # float32's largest exponent
     held = present[(present >= format_.bottom) & (present <= format_.top)]
 
     def flushed(by: float) -> float:

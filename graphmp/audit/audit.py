@@ -1,4 +1,4 @@
-"""The result of an audit: what half precision did to each tensor, worst first, and what follows from that."""
+"""The result of an audit: the effect of half precision on each tensor, worst first."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class TensorFinding:
     """One measured tensor.
 
     Attributes:
-        range: what was counted of it.
-        half: whether the converted graph holds it in half precision.
-        reason: the rule that put it there, or that kept it in float32.
-        flag: the flag that would keep its node float32; empty where it is.
+        range: its measurements.
+        half: whether it is half precision in the converted graph.
+        reason: the rule for its dtype.
+        flag: the flag that would keep its node float32; empty if it is.
     """
 
     range: Range
@@ -55,8 +55,8 @@ class LossFinding:
         original: its value in each step.
         converted: the converted graph's.
         scales: the loss scale in each step.
-        skipped: how many steps no loss scale would have helped.
-        advice: which loss scale its gradients ask for.
+        skipped: the number of steps that no loss scale would have helped.
+        advice: the loss scale for its gradients.
     """
 
     loss: List[str]
@@ -68,7 +68,10 @@ class LossFinding:
 
     @property
     def difference(self) -> float:
-        """The largest relative difference of a step; infinite where the converted graph's alone isn't finite."""
+        """The largest relative difference of a step.
+
+        Infinite if only the converted graph's loss isn't finite.
+        """
         return max(
             [loss_difference(a, b) for a, b in zip(self.original, self.converted)], default=0.0
         )
@@ -83,18 +86,18 @@ class Audit:
     """An audit.
 
     Attributes:
-        source: what was audited, as the user named it.
+        source: the SOURCE of the audit, as the user named it.
         compute_dtype: "float16" or "bfloat16".
         arithmetic: "simulated" or "native".
-        data: where the batches came from.
-        steps: how many steps were run.
-        measured: in how many of them all tensors were.
-        losses: one a loss.
-        findings: one a tensor, worst first.
+        data: the origin of the batches.
+        steps: the number of steps.
+        measured: the number of steps in which all tensors were measured.
+        losses: one for each loss.
+        findings: one for each tensor, worst first.
         left_out: tensors that can't be measured.
         seconds: of the plain steps and of the rest.
         flags: the conversion's.
-        tolerance: how far a weight gradient may be off, relative.
+        tolerance: the largest relative error of a weight gradient.
     """
 
     source: str
@@ -116,18 +119,21 @@ class Audit:
 
     @property
     def offenders(self) -> List[TensorFinding]:
-        """Those that overflow or are not finite where the original is, worst first."""
+        """Tensors that overflow or are not finite though the original is, worst first."""
         return [finding for finding in self.findings if finding.severity[0] or finding.severity[1]]
 
     @property
     def first_not_finite(self) -> Optional[TensorFinding]:
-        """Where a step first gives what isn't finite though the original does not; None where it never does."""
+        """The first tensor in a step that isn't finite though the original is.
+
+        None if there is none.
+        """
         broken = [finding for finding in self.findings if finding.severity[0]]
         return min(broken, key=lambda finding: finding.range.row.order, default=None)
 
     @property
     def disagreeing(self) -> List[TensorFinding]:
-        """Weight gradients that are not what the original's are."""
+        """Weight gradients that differ from the original's."""
         gradients = self.by_role()[WEIGHT_GRADIENT]
         bad = {r.row for r in disagreeing([finding.range for finding in gradients], self.tolerance)}
         return [finding for finding in gradients if finding.range.row in bad]
@@ -151,7 +157,7 @@ class Audit:
         return not self.disagreeing and all(loss.agrees(self.tolerance) for loss in self.losses)
 
     def to_json(self) -> str:
-        """The audit as JSON, schema `graphmp.audit/1`; what isn't a number is null."""
+        """The audit as JSON, schema `graphmp.audit/1`; values that aren't numbers are null."""
         value = {
             "schema": SCHEMA,
             "source": self.source,

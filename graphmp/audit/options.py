@@ -1,4 +1,4 @@
-"""Options of an audit. This module needs no TensorFlow, so that the command line can name them."""
+"""Options of an audit, without TensorFlow, for use by the command line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ class Options:
 
     Attributes:
         data: an .npz file, or `file.py:function`; empty for made-up batches.
-        steps: how many training steps.
+        steps: the number of training steps.
         batch_size: of dimensions that the graph leaves open.
         seed: of made-up batches.
         checkpoint: prefix of a checkpoint to start from; empty for the initial values.
-        arithmetic: one of ARITHMETIC: half precision by the machine's kernels or simulated; auto simulates where there is no GPU.
+        arithmetic: one of ARITHMETIC: half precision by the machine's kernels or simulated; auto
+            simulates without a GPU.
     """
 
     data: str = ""

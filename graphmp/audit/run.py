@@ -1,4 +1,4 @@
-"""`graphmp audit`: both graphs on the same batches, and what half precision did to each tensor."""
+"""`graphmp audit`: both graphs on the same batches, and the effect on each tensor."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def audit(
     tolerance: float = 0.1,
     progress: Callable[[int], None] = lambda step: None,
 ) -> Audit:
-    """Measures a conversion.
+    """Measure a conversion.
 
     Args:
-        conversion: both graphs, with the report, of the rewrite.
+        conversion: both graphs, with the report, by the rewrite.
         options: data and steps.
-        tolerance: how far a weight gradient may be off, relative.
-        progress: told how many steps are done.
+        tolerance: the largest relative error of a weight gradient.
+        progress: receives the number of finished steps.
 
     Raises:
-        GraphmpError: GMP002, GMP003 for data that can't be read or doesn't fit, GMP023 where the graph doesn't train, GMP024 where
-            its step doesn't run.
+        GraphmpError: GMP002, GMP003 for data that can't be read or doesn't fit, GMP023 if the graph
+            doesn't train, GMP024 if its step doesn't run.
     """
     arithmetic = chosen_arithmetic(options.arithmetic)
     paired = PairedGraph(conversion, arithmetic == "native", ROLES)
@@ -76,14 +76,14 @@ def audit(
 
 
 def chosen_arithmetic(asked: str) -> str:
-    """The arithmetic that "auto" stands for on this machine."""
+    """The arithmetic for "auto" on this machine."""
     if asked != "auto":
         return asked
     return "native" if tf.config.experimental.list_physical_devices("GPU") else "simulated"
 
 
 def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: Options) -> Batches:
-    """The batches that the options ask for; of made-up ones the first kind that the step runs on."""
+    """The requested batches; of made-up ones the first that the step runs with."""
     updates = [op.name for op in stepper.targets]
     return asked_batches(
         stepper.session,
@@ -104,7 +104,7 @@ def _run(
     tally: Tally,
     progress: Callable[[int], None],
 ) -> Tuple[List[PairedStep], Dict[str, float]]:
-    """The steps. A dynamic scale finds where to start in one that doesn't count."""
+    """Run the steps. A dynamic scale finds its start in one that doesn't count."""
     steps, seconds = [], {"plain_steps": 0.0, "measured_steps": 0.0}
     try:
         if stepper.adapts:
@@ -128,7 +128,10 @@ def _run(
 
 
 def measured_steps(steps: int, tensors: int) -> Sequence[int]:
-    """Which steps are measured, from the first to the last: MOST_MEASURED at most; of a graph of many tensors fewer, LEAST_MEASURED at least."""
+    """The indices of the measured steps, evenly from the first to the last.
+
+    MOST_MEASURED at most; for a graph of many tensors fewer, but at least LEAST_MEASURED.
+    """
     most = max(LEAST_MEASURED, min(MOST_MEASURED, ENOUGH_MEASURED // max(1, tensors)))
     if steps <= most:
         return range(steps)
@@ -172,7 +175,7 @@ def _finding(found: Range, reasons: Dict[str, str]) -> TensorFinding:
 
 
 def _reasons(report: Dict[str, Any]) -> Dict[str, str]:
-    """For each node of the main graph why it is half, or why it stayed float32."""
+    """For each node of the main graph why it is half, or stayed float32."""
     found = {
         node: row["reason"]
         for row in report["float32_nodes"]

@@ -1,30 +1,33 @@
 """The result of a bench, and its JSON, schema `graphmp.bench/1`.
 
-source, compute_dtype, tensorflow, data, flags      what was timed; flags are the conversion's
-device          name, capability (of a GPU, else empty), fast_bfloat16
-batch_sizes     those that were timed; null where nothing is fed
-steps, warmup, rounds   the fewest of any batch size
-seconds         that the bench was to take; 0 where --steps and --rounds say how much is timed
-seed, memory_limit      memory_limit in bytes, 0 for none
-variants        name -> why it was not timed, empty where it was: "float32", "graphmp" (the conversion), "tensorflow" (its own pass)
-runs            one a variant and batch size:
+source, compute_dtype, tensorflow, data, flags: of the bench; flags are the conversion's
+device: name, capability (of a GPU, else empty), fast_bfloat16
+batch_sizes: those that were timed; null if nothing is fed
+steps, warmup, rounds: the fewest of any batch size
+seconds: the requested time; 0 if --steps and --rounds determine it
+seed, memory_limit: memory_limit in bytes, 0 for none
+variants: name -> why it was not timed, or empty; names are "float32", "graphmp" (the conversion),
+    "tensorflow" (its own pass)
+runs: one for each variant and batch size:
     variant, batch_size
-    status, message                                 "timed", "out of memory" or "failed", and what happened
-    apart                                           whether its sessions were opened one after another, for want of memory
-    milliseconds                                    null if not timed; step: the step time, of which speedup is the quotient;
-                                                    median, first_quartile, third_quartile, least, most: of all steps of all rounds
-    rounds                                          milliseconds of each step, by round
-    speedup                                         against float32: value, low, high (95%; null with one round); null without both
-    examples_per_second                             by the step time
-    peak_bytes, peak_source                         of TensorFlow's tensors: "allocator" or "run metadata" (of what one step makes)
-    peak_rss_bytes                                  of the process
-    kernels                                         milliseconds of one traced step: total, products, casts, scaling, misfits, gpu
-only_converted  batch sizes that the conversion runs and float32 has no memory for
-causes          batch size -> likely causes of a speed-up below 1.2, the largest first: kind, share (of the step), text
-input           seconds_a_batch (of --data), waiting (share of a step that waits for the graph's own pipeline), message; null: not measured
-accumulation    matmul, convolution: the dtype that products add up in; null where there is no kernel
-notes           what to know about the numbers, in words
-next            what to do next
+    status, message: "timed", "out of memory" or "failed", and what happened
+    apart: whether its sessions were opened one after another, for lack of memory
+    milliseconds: null if not timed; step: the step time, whose quotients are the speed-ups;
+        median, first_quartile, third_quartile, least, most: of all steps of all rounds
+    rounds: milliseconds of each step, by round
+    speedup: against float32: value, low, high (95%; null with one round); null without both
+    examples_per_second: by the step time
+    peak_bytes, peak_source: of TensorFlow's tensors; "allocator" or "run metadata" (of one step)
+    peak_rss_bytes: of the process
+    kernels: milliseconds of one traced step: total, products, casts, scaling, misfits, gpu
+only_converted: batch sizes that the conversion runs and float32 has no memory for
+causes: batch size -> likely causes of a speed-up below 1.2, the largest first: kind, share (of the
+    step), text
+input: seconds_a_batch (of --data), waiting (share of a step that waits for the graph's own
+    pipeline), message; null: not measured
+accumulation: matmul, convolution: the dtype in which products are added up; null without a kernel
+notes: remarks on the numbers, in words
+next: what to do next
 """
 
 from __future__ import annotations
@@ -48,11 +51,12 @@ _NO_DIFFERENCE = "the interval includes 1, so no difference is shown; %s"
 
 
 class ProcessMemory(NamedTuple):
-    """The most bytes that a variant took.
+    """The peak memory of a variant, in bytes.
 
     Attributes:
         peak: of TensorFlow's tensors.
-        source: who says so: "allocator", a GPU's, since the process began; or "run metadata", of what one step makes.
+        source: of the peak: "allocator", a GPU's, since the process began; or "run metadata", of
+            one step.
         rss: of the process.
     """
 
@@ -62,12 +66,12 @@ class ProcessMemory(NamedTuple):
 
 
 class Input(NamedTuple):
-    """The time that a step waits for its data, if it was measured.
+    """The time that a step waits for its data, if measured.
 
     Attributes:
-        seconds_a_batch: that whoever gives the data takes for a batch.
+        seconds_a_batch: to produce a batch of given data.
         waiting: the share of a float32 step that waits for the graph's own input pipeline.
-        message: why the latter wasn't measured.
+        message: why that wasn't measured.
     """
 
     seconds_a_batch: Optional[float] = None
@@ -81,14 +85,14 @@ class BenchRun:
 
     Attributes:
         variant: one of VARIANTS.
-        batch_size: None where nothing that is fed has a batch dimension.
+        batch_size: None if no fed tensor has a batch dimension.
         status: TIMED, OUT_OF_MEMORY, FAILED or TOO_SLOW.
-        message: what happened, where it isn't timed.
+        message: what happened, if it isn't timed.
         rounds: seconds of each step, by round.
-        memory: what it took.
-        shares: where a step spends its time.
-        apart: whether each variant's session was open alone, since together they have no memory.
-        alone: seconds of a step when it ran alone, by very few steps.
+        memory: its peak memory.
+        shares: shares of a step's time.
+        apart: whether the variants' sessions were opened one at a time, for lack of memory.
+        alone: seconds of a step when it ran alone, from very few steps.
         warmup: steps before the timed ones.
     """
 
@@ -105,12 +109,12 @@ class BenchRun:
 
     @property
     def step(self) -> Optional[float]:
-        """Seconds a step, as times and speed-ups are told by; None where it isn't timed."""
+        """Seconds of a step, the basis of times and speed-ups; None if it isn't timed."""
         return step_time(self.rounds) if self.status == TIMED else None
 
     @property
     def spread(self) -> Optional[Spread]:
-        """How the seconds of single steps spread; None where it isn't timed."""
+        """The distribution of single steps' seconds; None if it isn't timed."""
         return spread(self.rounds) if self.status == TIMED else None
 
     @property
@@ -149,25 +153,25 @@ class Bench:
         return list(dict.fromkeys(run.batch_size for run in self.runs))
 
     def run(self, variant: str, batch_size: Optional[int]) -> Optional[BenchRun]:
-        """A variant at a batch size; None where it is missing."""
+        """A variant at a batch size; None if missing."""
         return next(
             (run for run in self.runs if (run.variant, run.batch_size) == (variant, batch_size)),
             None,
         )
 
     def speedup(self, run: BenchRun) -> Optional[Ratio]:
-        """How many times as fast as float32; None for float32 itself and where one of them isn't timed."""
+        """The speed-up against float32; None for float32 itself, and if one of them isn't timed."""
         base = self.run(FLOAT32, run.batch_size)
         both = base is not None and base.status == run.status == TIMED and run.variant != FLOAT32
         return speedup(base.rounds, run.rounds) if base is not None and both else None
 
     def tells_enough(self, ratio: Ratio) -> bool:
-        """Whether a speed-up shows a difference, or its interval is as narrow as rounds that end by themselves make it."""
+        """Whether a speed-up shows a difference, or is known as precisely as rounds make it."""
         return ratio.shows_a_difference or (bool(self.seconds) and ratio.is_narrow)
 
     @property
     def only_converted(self) -> List[int]:
-        """Batch sizes for which float32 has no memory and the conversion has."""
+        """Batch sizes that the conversion has memory for and float32 has not."""
         out = {
             run.batch_size
             for run in self.runs
@@ -183,7 +187,7 @@ class Bench:
         ]
 
     def causes(self, batch_size: Optional[int]) -> Optional[List[Cause]]:
-        """Why the conversion is less than 1.2 times as fast at a batch size; None where it is faster, or not timed."""
+        """Why the conversion is less than 1.2 times as fast at a batch size; None if it isn't."""
         base, ours = self.run(FLOAT32, batch_size), self.run(GRAPHMP, batch_size)
         if (
             base is None
@@ -234,7 +238,10 @@ class Bench:
         )
 
     def _waiting(self, base: BenchRun) -> Optional[float]:
-        """Seconds that a step waits for input: for batches of --data, and for the graph's own pipeline as long as float32 does."""
+        """Seconds that a step waits for batches of --data, and for the graph's own pipeline.
+
+        The latter is assumed to take as long as with float32.
+        """
         found = []
         if self.input.seconds_a_batch is not None:
             found.append(self.input.seconds_a_batch)

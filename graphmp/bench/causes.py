@@ -1,10 +1,12 @@
-"""Why a conversion hardly speeds a graph up: the likely causes by what was measured, those that cost the most first.
+"""Likely causes of a small speed-up, by measurements, the most expensive first.
 
 1. Input: the step waits for its data, which no arithmetic makes faster.
 2. GPU idle: its kernels take a small part of the step; the rest is launching them.
-3. Kernels: matmuls and convolutions take as long in half precision as in float32, because the hardware has no fast ones.
-4. Few products: most of the float32 step is no matmul or convolution, which bounds any speed-up (Amdahl's law).
-5. Casts: what was put in between float32 and half precision.
+3. Kernels: matmuls and convolutions take as long in half precision as in float32, because the
+   hardware has no fast ones.
+4. Few products: most of the float32 step is no matmul or convolution, which limits any speed-up
+   (Amdahl's law).
+5. Casts between float32 and half precision.
 6. Loss scaling: unscale, finite check, clip and skip.
 7. Shapes: dimensions that are no multiples of 8, on a GPU.
 """
@@ -18,21 +20,21 @@ from graphmp.bench.kernels.shares import Shares
 INPUT, IDLE, KERNELS, FEW_PRODUCTS, CASTS, SCALING, SHAPES = (
     "input pipeline", "GPU idle", "kernels", "few matmuls", "casts", "loss scaling", "shapes",
 )  # fmt: skip
-ENOUGH = 1.2  # a speed-up that wants no explanation
-_LEAST = 0.05  # of a step; what costs less isn't named
+ENOUGH = 1.2  # a speed-up that needs no explanation
+_LEAST = 0.05  # of a step; cheaper causes aren't named
 _LEAST_OTHER_WORK = 0.25  # of the float32 step
 _AS_SLOW = 0.9  # of the float32 kernels' seconds
 
 
 class MeasuredStep(NamedTuple):
-    """Facts about the steps at one batch size.
+    """Measurements of the steps at one batch size.
 
     Attributes:
         step: seconds of a converted step.
         dtype: "float16" or "bfloat16".
-        float32: where the original's step spends its time.
-        converted: where the converted graph's does.
-        waiting: seconds that a step waits for its input; None where that wasn't measured.
+        float32: shares of the original's step.
+        converted: shares of the converted graph's.
+        waiting: seconds that a step waits for its input; None if not measured.
         on_gpu: whether a GPU computes.
     """
 
@@ -49,8 +51,8 @@ class Cause(NamedTuple):
 
     Attributes:
         kind: one of the constants above.
-        share: the part of the step that it is about, 0 to 1.
-        text: what was measured, in words.
+        share: its part of the step, 0 to 1.
+        text: the measurement, in words.
     """
 
     kind: str

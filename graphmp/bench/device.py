@@ -11,7 +11,10 @@ from graphmp.doctor.installed import ask_tensorflow, cpu_flags, numbers
 
 
 def find() -> Device:
-    """The first GPU that TensorFlow sees, which another process looks at, so that this one takes none of its memory; else the CPU."""
+    """The first GPU that TensorFlow finds, else the CPU.
+
+    Another process looks for it, so that this one takes none of its memory.
+    """
     if tf.config.experimental.list_physical_devices("GPU"):
         gpus = ask_tensorflow()[0].get("gpus", [])
         return gpu(gpus[0] if gpus else "")
@@ -24,7 +27,7 @@ def find() -> Device:
 
 
 def gpu(description: str) -> Device:
-    """A GPU as TensorFlow describes it: "device: 0, name: Tesla V100, ..., compute capability: 7.0"."""
+    """A GPU in TensorFlow's words: "device: 0, name: Tesla V100, ..., compute capability: 7.0"."""
     name = re.search(r"name: ([^,]+)", description)
     capability = re.search(r"compute capability: ([\d.]+)", description)
     return Device(

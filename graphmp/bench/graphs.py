@@ -1,4 +1,7 @@
-"""The graphs that a bench times: the original, its conversion, and what TensorFlow's own pass makes of it; each trains the same updates."""
+"""The graphs of a bench: the original, its conversion, and the result of TensorFlow's own pass.
+
+Each trains the same updates.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,10 @@ class Graphs(NamedTuple):
 
 
 def make(conversion: Conversion, folder: pathlib.Path) -> Graphs:
-    """Writes the graphs into a folder.
+    """Write the graphs into a folder.
 
     Raises:
-        GraphmpError: GMP023 where no training was found.
+        GraphmpError: GMP023 if no training was found.
     """
     report = conversion.report
     if not report["losses"]:
@@ -47,7 +50,7 @@ def make(conversion: Conversion, folder: pathlib.Path) -> Graphs:
         try:
             with quiet_stderr():
                 found[TENSORFLOW] = _own_pass(conversion.original, report["compute_dtype"])
-        except Exception as error:  # TensorFlow raises what it likes
+        except Exception as error:  # TensorFlow raises errors of any type
             why = "its pass fails: %s: %s" % (type(error).__name__, first_line(error))
     targets = step_targets(GraphView(conversion.original.graph_def), report["losses"])
     return Graphs(
@@ -60,11 +63,11 @@ def make(conversion: Conversion, folder: pathlib.Path) -> Graphs:
 
 
 def write(meta_graph: tf.MetaGraphDef, targets: Set[str], path: pathlib.Path) -> TrainingFile:
-    """Writes a graph for the devices of this machine, and says how it trains.
+    """Write a graph for the devices of this machine, and return how it trains.
 
     Args:
         meta_graph: the graph.
-        targets: what a step runs; of those, what the graph has.
+        targets: nodes of a step; those that the graph lacks are ignored.
         path: the file.
     """
     local = tf.MetaGraphDef()
@@ -85,13 +88,19 @@ def write(meta_graph: tf.MetaGraphDef, targets: Set[str], path: pathlib.Path) ->
 
 
 def local_device(device: str) -> str:
-    """A device without job and task, which another machine has: `/job:ps/task:1/device:GPU:3` is `/device:GPU:3`."""
+    """A device without job and task, which are of another machine.
+
+    `/job:ps/task:1/device:GPU:3` becomes `/device:GPU:3`.
+    """
     found = _HERE.search(device)
     return "/device:%s:%s" % (found.group(1).upper(), found.group(2)) if found else ""
 
 
 def _own_pass(original: tf.MetaGraphDef, compute_dtype: str) -> tf.MetaGraphDef:
-    """TensorFlow's rewrite with the devices and collections of the original; the pass wants all nodes on one device."""
+    """TensorFlow's rewrite with the original's devices; the pass needs all nodes on one device.
+
+    The original's collections are kept too.
+    """
     result = grappler.convert(original, compute_dtype)
     devices = {node.name: node.device for node in original.graph_def.node}
     for node in result.graph_def.node:
@@ -113,7 +122,7 @@ def step_targets(view: GraphView, losses: List[Dict[str, Any]]) -> Set[str]:
     found: Set[str] = set()
     for loss in losses:
         if not fetchable([loss]):
-            found |= set(loss["train_ops"]) & set(view.nodes)  # who runs the step adapts the scale
+            found |= set(loss["train_ops"]) & set(view.nodes)  # running them adapts the scale
             continue
         updates = {name for name in loss["updates"] if name in view.nodes}
         gradients = {parse_input(text).node for text in loss["gradients"]} & set(view.nodes)

@@ -1,7 +1,8 @@
 """TensorFlow's own mixed-precision pass, ahead of time and without a GPU. Needs TensorFlow 2.
 
-The pass converts only what it finds on a device that it deems worth it: for float16 a GPU of compute capability 7.0, which
-need not be there, for bfloat16 a CPU. It has no public entry; these modules have had the same names since 2.2.
+The pass only converts nodes on a suitable device: for float16 a GPU of compute capability 7.0,
+which need not exist, for bfloat16 a CPU. It has no public interface; these modules have had the
+same names since 2.2.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Dict, List
 
 import tensorflow.compat.v1 as tf
 
-PASSES = {  # the pass of each compute dtype, and the device that it looks at
+PASSES = {  # the pass of each compute dtype, and its device
     "float16": ("auto_mixed_precision", "/device:GPU:0"),
     "bfloat16": ("auto_mixed_precision_onednn_bfloat16", "/device:CPU:0"),
 }
@@ -20,7 +21,7 @@ _UPDATE = re.compile(r"(Resource)?(Sparse)?Apply|Assign|(Resource)?Scatter(Add|S
 
 
 def why_missing(compute_dtype: str) -> str:
-    """Why the pass can't be had for a compute dtype; empty where it can."""
+    """Why the pass isn't available for a compute dtype; empty if it is."""
     if tf.__version__ < "2":
         return (
             "TensorFlow %s has its pass inside a session on a GPU alone; it can be called ahead of time on TensorFlow 2"
@@ -30,7 +31,7 @@ def why_missing(compute_dtype: str) -> str:
 
 
 def convert(meta_graph: tf.MetaGraphDef, compute_dtype: str) -> tf.MetaGraphDef:
-    """The graph as the pass leaves it, with the op list of the original and nothing else of a MetaGraphDef."""
+    """The graph after the pass, with the original's op list and nothing else of a MetaGraphDef."""
     optimizer, device = PASSES[compute_dtype]
     config = tf.ConfigProto()
     options = config.graph_options.rewrite_options
@@ -48,7 +49,7 @@ def convert(meta_graph: tf.MetaGraphDef, compute_dtype: str) -> tf.MetaGraphDef:
 
 
 def _item(meta_graph: tf.MetaGraphDef, device: str) -> tf.MetaGraphDef:
-    """The graph with all nodes on one device and its updates as what is fetched; the pass leaves fetched nodes alone."""
+    """The graph with all nodes on one device and its updates as fetches, which the pass keeps."""
     item = tf.MetaGraphDef()
     item.CopyFrom(meta_graph)
     for node in item.graph_def.node:
@@ -76,9 +77,7 @@ def _device(name: str, kind: str, environment: Dict[str, str]) -> Any:
         name=name
     )
     device.properties.type = kind
-    device.properties.frequency = (
-        1000  # MHz; the pass asks for none of it, but a cluster has to have it
-    )
+    device.properties.frequency = 1000  # MHz; unused by the pass, but required of a cluster
     device.properties.num_cores = 4
     device.properties.environment.update(environment)
     return device

@@ -1,11 +1,11 @@
-"""Options of a bench. This module needs no TensorFlow, so that the command line can name them."""
+"""Options of a bench, without TensorFlow, for use by the command line."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Tuple
 
-SECONDS = 90.0  # with the interpreter's start and the slack of the last round, a default run ends within two minutes
+SECONDS = 90.0  # with start-up and the last round, a default run ends within two minutes
 
 
 @dataclass(frozen=True)
@@ -14,13 +14,13 @@ class Options:
 
     Attributes:
         data: an .npz file, or `file.py:function`; empty for made-up batches.
-        batch_sizes: of dimensions that the graph leaves open, in rising order.
-        steps: timed steps of a variant in each round; 0 for what fits `seconds`.
+        batch_sizes: of dimensions that the graph leaves open, in ascending order.
+        steps: timed steps of a variant in each round; 0 to fit `seconds`.
         warmup: steps before, which don't count; 0 for at most 3.
-        rounds: how often each variant has its turn; 0 for what fits `seconds`.
+        rounds: the number of turns of each variant; 0 to fit `seconds`.
         seed: of made-up batches.
-        memory_limit: bytes that a variant may take; 0 for what the machine has.
-        seconds: that the command is to take; what `steps` and `rounds` say is done whatever it takes.
+        memory_limit: bytes for a variant; 0 for the machine's memory.
+        seconds: for the whole command; given `steps` and `rounds` are done in any case.
     """
 
     data: str = ""
@@ -34,5 +34,5 @@ class Options:
 
     @property
     def fits_the_time(self) -> bool:
-        """Whether the time decides how much is timed."""
+        """Whether the time determines the number of steps."""
         return not (self.steps and self.rounds)

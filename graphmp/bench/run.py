@@ -1,8 +1,9 @@
-"""`graphmp bench`: which graphs have the memory to run, and how long their steps take.
+"""`graphmp bench`: which graphs fit into memory, and the time of their steps.
 
-Each variant runs alone first, in a process of its own that takes the batch sizes in rising order: its memory, and where its steps spend
-their time. Those that fit are then timed in one process, in turn: in each round every variant runs a few steps, and each round begins
-with another one. Where their sessions don't fit into memory beside each other, each is opened for its turn alone.
+Each variant runs alone first, in a process of its own with ascending batch sizes: its memory, and
+the shares of its steps. Those that fit are then timed in one process, in turns: in each round every
+variant runs a few steps, and each round begins with another one. If their sessions don't fit into
+memory together, each is opened only for its turn.
 """
 
 from __future__ import annotations
@@ -37,11 +38,9 @@ from graphmp.doctor import devices
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 
-_FITS = 0.3  # of the time: how much of it the runs alone may take
-_PATIENCE = (
-    30.0  # seconds: what three steps of a variant may take at least, however little time there is
-)
-_LEAST = 0.3  # of the time: what is left to the bench, however long the conversion took
+_FITS = 0.3  # of the time: limit for the runs alone
+_PATIENCE = 30.0  # seconds: minimum for three steps of a variant, however little time there is
+_LEAST = 0.3  # of the time: minimum for the bench, however long the conversion took
 
 Tell = Callable[[str, Optional[float]], None]
 
@@ -54,19 +53,20 @@ def bench(
     tell: Tell = lambda what, ends: None,
     began: Optional[float] = None,
 ) -> Bench:
-    """Times a conversion beside its original and TensorFlow's own rewrite.
+    """Time a conversion, its original and TensorFlow's own rewrite.
 
     Args:
         conversion: both graphs, with the report.
-        device: what computes.
+        device: the machine's.
         options: data and steps.
-        environment: the process's variables, for what they say of accumulation.
-        tell: told what begins, and when all is expected to end by `schedule.now()`; None where nobody knows yet.
-        began: when the time began that the options give, by `schedule.now()`; None for now.
+        environment: the process's variables, for settings of accumulation.
+        tell: receives each stage as it begins, and the expected end by `schedule.now()`; None if it
+            is unknown.
+        began: start of the options' time, by `schedule.now()`; None for now.
 
     Raises:
-        GraphmpError: GMP002, GMP003, GMP005 and GMP013 for data, as an audit's; GMP023 where the graph doesn't train, GMP024 where its
-            step doesn't run.
+        GraphmpError: GMP002, GMP003, GMP005 and GMP013 for data, as for an audit; GMP023 if the
+            graph doesn't train, GMP024 if its step doesn't run.
     """
     report = conversion.report
     with tempfile.TemporaryDirectory(prefix="graphmp_") as name:
@@ -136,7 +136,10 @@ class _Bencher:
         self.variants = dict(dict.fromkeys(self._trainings, ""), **missing)
 
     def prepared(self, dtype: str) -> Tuple[List[BatchFile], Input, Dict[str, Optional[str]]]:
-        """The batches; the wait for the graph's own input; what products add up in."""
+        """The batches; the wait for the graph's own input.
+
+        The dtype in which products are added up.
+        """
         options = self._options
         self._say("making batches")
         try:
@@ -167,7 +170,7 @@ class _Bencher:
         """Each variant alone; those that fit have status TIMED and no times yet.
 
         Raises:
-            GraphmpError: GMP024 where the original doesn't run.
+            GraphmpError: GMP024 if the original doesn't run.
         """
         found: List[BenchRun] = []
         limit = max(_PATIENCE, self._options.seconds) if self._options.fits_the_time else None
@@ -214,7 +217,7 @@ class _Bencher:
         share: float,
         later: Sequence[float],
     ) -> List[BenchRun]:
-        """The same for one batch size; `later` is what the others cost at least."""
+        """The same for one batch size; `later` is the minimum for the others."""
         good = [run for run in runs if run.status == TIMED]
         if not good:
             return list(runs)
@@ -231,7 +234,7 @@ class _Bencher:
         return [timed.get(run.variant, run) for run in runs]
 
     def _left(self, otherwise: float) -> float:
-        """Seconds that are left; otherwise so many, where the time decides nothing."""
+        """Seconds left; or the given number if the time determines nothing."""
         return otherwise if self._until is None else max(0.0, self._until - schedule.now())
 
     def _say(self, what: str) -> None:
@@ -267,7 +270,7 @@ def _fit(
 
 
 def _are_fixed(made: Sequence[BatchFile], options: Options) -> bool:
-    """Whether batches don't have the sizes that were asked for."""
+    """Whether batches don't have the requested sizes."""
     return [each.batch_size for each in made] != list(options.batch_sizes)
 
 

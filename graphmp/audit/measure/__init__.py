@@ -1,1 +1,1 @@
-"""Measurements inside a graph: which tensors, what of them, added up over steps."""
+"""Measurements inside a graph: the tensors, their statistics, and sums over steps."""

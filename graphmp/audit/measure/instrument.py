@@ -1,10 +1,11 @@
-"""Putting measurements into a graph: each measured tensor adds to its row of two tables, in while loops too.
+"""Inserting measurements: each tensor adds to its row of two tables, also inside while loops.
 
-One call measures up to 16 tensors of like size, next to each other in the graph, since a call costs more than a small tensor does. Tensors
-of a call wait for each other, so that
+One call measures up to 16 tensors of similar size, adjacent in the graph, since a call costs more
+than a small tensor. Tensors of a call wait for each other, so that
 
-1. together are only those that always run: what lies in a loop or on one side of a branch has a call of its own;
-2. together they have at most MOST_ELEMENTS, as far as the graph records shapes: a large tensor is reduced at once.
+1. only tensors that always run share a call: each tensor in a loop or on one side of a branch has a
+   call of its own;
+2. together they have at most MOST_ELEMENTS, by recorded shapes: a large tensor is reduced at once.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from graphmp.policy.dtypes import FLOAT32, FLOAT64
 from graphmp.policy.formats import Format
 from graphmp.policy.op_sets import ENTERS, EXITS, MERGES
 
-PREFIX = SCOPE + "/measurement"  # no graph that is measured has it
+PREFIX = SCOPE + "/measurement"  # not used by any graph that is measured
 SUMS, MAXIMA = PREFIX + "/sums", PREFIX + "/maxima"
-TOGETHER = (16, 4, 1)  # how many tensors a call measures: few numbers, since each is a function
+TOGETHER = (16, 4, 1)  # tensors in a call: few different numbers, since each is a function
 MOST_ELEMENTS = 2**17
 LEAST_ELEMENTS = 2**10
-_WITHOUT_CONTROL = MERGES | EXITS | {"LoopCond"}  # what must not wait inside a loop
+_WITHOUT_CONTROL = MERGES | EXITS | {"LoopCond"}  # must not wait inside a loop
 
 
 class MeasuredTensor(NamedTuple):
@@ -37,9 +38,9 @@ class MeasuredTensor(NamedTuple):
     Attributes:
         text: its input string.
         dtype: its DataType.
-        scale: the input string of what it is multiplied by first, empty for 1.
-        elements: how many elements it may have.
-        compared: whether it is only compared with another: its sketch, and what isn't finite.
+        scale: the input string of its factor, empty for 1.
+        elements: its number of elements at most.
+        compared: whether it is only compared with another: its sketch, and whether it is finite.
     """
 
     text: str
@@ -54,15 +55,16 @@ class Instrument:
 
     Attributes:
         target: the op to run for those outside of while loops; the others run with their loops.
-        left_out: numbers of tensors that can't be measured: in a loop where nothing reads them in the same step of it.
+        left_out: indices of tensors that can't be measured: in a loop that doesn't read them in the
+            same iteration.
     """
 
     def __init__(self, graph_def: tf.GraphDef, format_: Format, measured: List[MeasuredTensor]):
-        """Adds the measurements to the graph.
+        """Add the measurements to the graph.
 
         Args:
             graph_def: the graph, which is changed.
-            format_: what is counted against.
+            format_: the half-precision format.
             measured: the tensors.
         """
         self._graph_def = graph_def
@@ -97,7 +99,7 @@ class Instrument:
         return str(node.name)
 
     def _measure_all(self) -> str:
-        """Adds all calls; returns an op that runs those outside of loops."""
+        """Add all calls; return an op that runs those outside of loops."""
         alone, together, calls = conditional(self._view), [], []
         for number, each in enumerate(self._measured):
             path = self._path(each.text)
@@ -116,13 +118,16 @@ class Instrument:
         return str(node.name)
 
     def _path(self, text: str) -> Tuple[str, ...]:
-        """The while frames that a tensor lies in."""
+        """The while frames that contain a tensor."""
         name = parse_input(text).node
         path = self._frames.get(name, ())
         return path[:-1] if self._view.nodes[name].op in EXITS else path
 
     def _waiting(self, name: str, path: Tuple[str, ...]) -> str:
-        """A node of the same frame that reads a tensor, and can be made to wait for its measurement; empty where there is none."""
+        """A consumer of a tensor in the same frame that can wait for its measurement.
+
+        Empty if none.
+        """
         readers = (consumer.node for consumer in self._view.consumers(name))
         return next(
             (
@@ -135,7 +140,10 @@ class Instrument:
         )
 
     def _groups(self, numbers: Iterable[int]) -> Iterator[List[int]]:
-        """Tensors of one call each, by number: of one scale and kind, of like size, as many as one of TOGETHER."""
+        """Tensors of one call each, by index.
+
+        Of one scale and kind, similar size, and a number in TOGETHER.
+        """
         alike: Dict[Tuple[str, bool, int], List[int]] = {}
         for number in numbers:
             each = self._measured[number]
@@ -152,7 +160,10 @@ class Instrument:
                 del group[:count]
 
     def _measure(self, numbers: List[int], path: Tuple[str, ...]) -> str:
-        """Adds a call, and the function where it is the first of as many tensors; returns the call's name."""
+        """Add a call, and its function if it is the first for its number of tensors.
+
+        Return its name.
+        """
         first = self._measured[numbers[0]]
         kind = first.compared, len(numbers)
         if kind not in self._functions:
@@ -181,7 +192,7 @@ class Instrument:
         return str(node.name)
 
     def _enter(self, text: str, dtype: int, path: Tuple[str, ...]) -> str:
-        """A value from outside of all loops, brought into nested ones."""
+        """A value from outside of all loops, passed into nested ones."""
         if not path:
             return text
         key = (text, path)

@@ -1,9 +1,10 @@
 """A measurement as nodes.
 
-Vectors side by side in a matrix, so that one kernel serves all, and numbers of its rows.
+Vectors are the rows of a matrix, so that one kernel serves all, and the results are numbers for
+each row.
 
-Most rows neither overflow nor hold what isn't finite, and few have the exponent of the value that just vanishes: what only the others
-need is computed of those alone.
+Most rows neither overflow nor hold values that aren't finite, and few have the exponent of the
+largest value that vanishes: numbers for these cases are computed for the other rows only.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ _INFINITE = 0x7F800000
 
 
 class Rows(NamedTuple):
-    """Vectors side by side.
+    """Vectors as rows.
 
     Attributes:
-        values: float32 of shape [vectors, width]: every k-th element of each, then zeros; the width a multiple of BUCKETS.
-        lengths: int32 [vectors]: how many elements of each those are.
-        sizes: int32 [vectors]: how many it has.
-        hidden: float32 [vectors]: the largest magnitude of a vector that isn't there whole, infinite where one is NaN; zero of the others.
+        values: float32 of shape [vectors, width]: every k-th element of each, then zeros; the width
+            is a multiple of BUCKETS.
+        lengths: int32 [vectors]: the number of these elements.
+        sizes: int32 [vectors]: the number of all elements.
+        hidden: float32 [vectors]: the largest magnitude of a vector that is not complete, infinite
+            for NaN; zero for the others.
     """
 
     values: Any
@@ -42,10 +45,11 @@ class Numbers(NamedTuple):
 
     Attributes:
         exponents: counts by exponent field of float32.
-        over: how many elements round to infinity, those that aren't finite among them.
-        ties: how many just vanish.
-        largest: float32: the largest magnitude, infinite where an element isn't finite.
-        sketch: float32 [vectors, BUCKETS]: sums of the finite elements by column of BUCKETS, each taken with a sign of its own.
+        over: the number of elements that round to infinity, including those not finite.
+        ties: the number of elements equal to the largest value that vanishes.
+        largest: float32: the largest magnitude, infinite if an element isn't finite.
+        sketch: float32 [vectors, BUCKETS]: sums of the finite elements by column of BUCKETS, with
+            random signs.
     """
 
     exponents: Any
@@ -56,7 +60,10 @@ class Numbers(NamedTuple):
 
 
 def signs() -> Any:
-    """For each place of a vector 1 or -1, float32, by a multiply-and-shift hash (Wellons: Prospecting for hash functions, 2018)."""
+    """For each index 1 or -1, float32, by a multiply-and-shift hash.
+
+    Source: Wellons, Prospecting for hash functions, 2018.
+    """
     places = np.arange(MOST_COUNTED, dtype=np.uint32)
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         places = (places ^ (places >> np.uint32(shift))) * np.uint32(factor)
@@ -64,7 +71,7 @@ def signs() -> Any:
 
 
 def side_by_side(xs: List[Any]) -> Rows:
-    """Lays vectors of any length side by side; those of at most MOST_COUNTED elements whole."""
+    """Arrange vectors of any length as rows; those of at most MOST_COUNTED elements completely."""
     sizes = tf.stack([tf.size(x) for x in xs])
     strides = tf.maximum(1, tf.floordiv(sizes + MOST_COUNTED - 1, MOST_COUNTED))
     lengths = tf.floordiv(sizes, strides)
@@ -84,7 +91,7 @@ def side_by_side(xs: List[Any]) -> Rows:
 
 
 def counted(rows: Rows, scale: Any, sign: Any, format_: Format) -> Numbers:
-    """All numbers, of the values times a scale."""
+    """All numbers, for the values times a scale."""
     values = rows.values * scale
     bits = _bits(values)
     largest = tf.maximum(tf.reduce_max(bits, 1), _bits(rows.hidden * scale))
@@ -100,7 +107,10 @@ def counted(rows: Rows, scale: Any, sign: Any, format_: Format) -> Numbers:
 
 
 def compared(rows: Rows, sign: Any) -> Numbers:
-    """The sketch, as exponents how many elements aren't finite, and as largest magnitude infinity where there is one; zeros for the rest."""
+    """The sketch, whether elements are finite, and zeros for the rest.
+
+    The exponents count elements that aren't finite; with any, the largest magnitude is infinite.
+    """
     sketch = _columns(rows.values, sign)
     broken = tf.logical_or(
         tf.is_inf(rows.hidden), tf.logical_not(tf.is_finite(tf.reduce_sum(sketch, 1)))
@@ -115,9 +125,10 @@ def compared(rows: Rows, sign: Any) -> Numbers:
 
 
 def _largest(x: Any) -> Any:
-    """The largest magnitude of a vector, infinite where an element is NaN, 0 of none; by reductions that make no copy of it.
+    """The largest magnitude of a vector, infinite for NaN, 0 if empty; computed without a copy.
 
-    Half the sum of squares is NaN only where an element is: squares have one sign. Max and Min promise nothing of NaN.
+    Half the sum of squares is NaN only if an element is: squares have one sign. Max and Min have no
+    defined result for NaN.
     """
     first = tf.constant([0])
     found = tf.maximum(tf.reduce_max(x, first), -tf.reduce_min(x, first))
@@ -136,7 +147,7 @@ def _magnitudes(bits: Any) -> Any:
 
 
 def _exponents(bits: Any, lengths: Any) -> Any:
-    """Histograms of the exponents of each row; what fills it up is taken from the zeros."""
+    """Histograms of the exponents of each row; padding is subtracted from the zeros."""
     none = tf.zeros([0], tf.int32)
     rows = tf.split(tf.bitwise.right_shift(bits, MANTISSA_BITS), int(bits.shape[0]))
     found = tf.stack([tf.raw_ops.Bincount(arr=row, size=EXPONENTS, weights=none) for row in rows])
@@ -146,7 +157,10 @@ def _exponents(bits: Any, lengths: Any) -> Any:
 
 
 def _may_tie(exponents: Any, format_: Format) -> Any:
-    """Which rows have the exponent of the value that just vanishes. Kernels take float32's own subnormal numbers for zeros."""
+    """The rows that have the exponent of the largest value that vanishes.
+
+    Kernels flush float32's own subnormal numbers to zero.
+    """
     exponent = format_.vanishes >> MANTISSA_BITS
     return exponents[:, exponent] > 0 if exponent else tf.zeros_like(exponents[:, 0], tf.bool)
 
@@ -163,7 +177,7 @@ def _columns(values: Any, sign: Any) -> Any:
 
 
 def _without_infinite(sketch: Any, values: Any, sign: Any, broken: Any) -> Any:
-    """The sketch of the finite elements alone, where some aren't."""
+    """The sketch of only the finite elements, if some aren't."""
     finite = _of_some(
         broken,
         values,
@@ -176,7 +190,7 @@ def _without_infinite(sketch: Any, values: Any, sign: Any, broken: Any) -> Any:
 def _of_some(
     wanted: Any, matrix: Any, function: Callable[[Any], Any], shape: Sequence[int] = ()
 ) -> Any:
-    """A function of the rows that are wanted, which are few; zeros for the others."""
+    """A function of the wanted rows, which are few; zeros for the others."""
     rows = tf.raw_ops.Where(condition=wanted)
     return tf.scatter_nd(
         rows,
@@ -186,7 +200,7 @@ def _of_some(
 
 
 def _chosen(condition: Any, x: Any, y: Any) -> Any:
-    """As tf.where, of which 1.15.5 says that it is deprecated."""
+    """Like tf.where, which warns on 1.15.5 that it is deprecated."""
     return tf.raw_ops.Select(condition=condition, x=x, y=y)
 
 

@@ -1,4 +1,4 @@
-"""Which tensors an audit measures, and what for: the values that a training step computes, by their role in it."""
+"""The tensors that an audit measures: the values of a training step, by role."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ ACTIVATION, ACTIVATION_GRADIENT, WEIGHT_GRADIENT, WEIGHT = (
     "weight",
 )
 ROLES = (ACTIVATION, ACTIVATION_GRADIENT, WEIGHT_GRADIENT, WEIGHT)
-_MOVES = ("Stack", "TensorArray", "TensorList")  # ops that begin so hand values on
+_MOVES = ("Stack", "TensorArray", "TensorList")  # ops with these prefixes pass values on
 
 
 class TensorRow(NamedTuple):
-    """A tensor of the original and what stands for it in the converted graph.
+    """A tensor of the original and its counterpart in the converted graph.
 
     Attributes:
         name: the original's output, `x` or `x:1`.
         role: one of ROLES.
         op: the op type.
-        converted: the converted graph's output; empty where there is none to compare with.
-        dtype: its half-precision dtype, a DataType; 0 where it is float32.
-        loss: which of the report's losses it is a gradient of; -1 for none.
-        order: how many of the rows come before it in a step, each behind all that it depends on.
-        power: of that loss's scale in front of what is converted, 1 except for gradients that were divided by it on the way; 0 for no loss.
+        converted: the converted graph's output; empty without a counterpart.
+        dtype: its half-precision dtype, a DataType; 0 if it is float32.
+        loss: the index of the report's loss whose gradient it is; -1 for none.
+        order: its index among the rows in topological order.
+        power: the power of that loss's scale in the converted value: 1 except for gradients that
+            were divided by it on the way; 0 for no loss.
     """
 
     name: str
@@ -50,7 +51,7 @@ class TensorRow(NamedTuple):
 
 
 class GraphPair:
-    """An original and its conversion, looked at from the training step."""
+    """An original and its conversion, seen from the training step."""
 
     def __init__(
         self,
@@ -59,13 +60,13 @@ class GraphPair:
         losses: List[Dict[str, Any]],
         powers: Optional[Mapping[Port, float]] = None,
     ):
-        """Reads both graphs.
+        """Analyse both graphs.
 
         Args:
             original: before.
             converted: after.
             losses: the report's.
-            powers: of the loss scales in front of outputs of the converted graph, 1 for gradients of which it isn't known.
+            powers: of the loss scales in outputs of the converted graph, 1 for other gradients.
         """
         self.before, self.after = GraphView(original.graph_def), GraphView(converted.graph_def)
         self.losses = losses
@@ -83,9 +84,9 @@ class GraphPair:
     def rows(self) -> List[TensorRow]:
         """The tensors to measure, in the order of the graph.
 
-        A value that nodes hand on is measured where it was computed.
+        A value that nodes pass on is measured where it was computed.
 
-        Values of other powers of the scale than 0 and 1 are left out: these are always float32.
+        Values with other powers of the scale than 0 and 1 are left out: these are always float32.
         """
         forward = self.before.ancestors(
             node for loss in self.losses for node in map(_node, loss["loss"])
@@ -102,18 +103,18 @@ class GraphPair:
         )
 
     def dtype(self, view: GraphView, text: str) -> int:
-        """The DataType of an output of `before` or `after`; 0 where it is unknown."""
+        """The DataType of an output of `before` or `after`; 0 if unknown."""
         port = parse_input(text)
         dtypes = self._dtypes(view, port.node) if port.node in view.nodes else ()
         return dtypes[port.output] if port.output < len(dtypes) else 0
 
     def elements(self, name: str) -> int:
-        """How many elements an output of the original has, as far as its graph records that."""
+        """The number of elements of an output of the original, by recorded shapes."""
         port = parse_input(name)
         return recorded_elements(self.before.nodes[port.node], port.output)
 
     def scale(self, number: int) -> str:
-        """The converted graph's tensor that a loss is multiplied by in a step; empty where there is none."""
+        """The converted graph's factor of a loss in a step, a tensor; empty without one."""
         current = self.losses[number].get("scale", "")
         first = "%s/in_step" % current.rsplit("/", 1)[0]
         return first if first in self.after.nodes else current
@@ -139,7 +140,10 @@ class GraphPair:
         return any(consumer.output == port.output for consumer in self.before.consumers(port.node))
 
     def _weights(self, forward: AbstractSet[str]) -> Iterator[TensorRow]:
-        """One row a variable that training writes, or that is read in half precision: what is read of it, and the half-precision copy."""
+        """One row for each variable that training writes, or that is read in half precision.
+
+        It compares a read of the variable with the half-precision copy.
+        """
         written = {
             variable_behind(self.before, port.node)
             for loss in self.losses
@@ -163,7 +167,7 @@ class GraphPair:
             yield self._row(name, WEIGHT, self._copy(name), -1)
 
     def _copy(self, name: str) -> str:
-        """The cast that gives the converted graph a variable in half precision; else the read itself."""
+        """The cast that makes a variable's half-precision copy; else the read itself."""
         casts = (
             (c.node for c in self.after.consumers(name) if self.after.nodes[c.node].op == "Cast")
             if name in self.after.nodes
@@ -172,7 +176,9 @@ class GraphPair:
         return next((cast for cast in casts if self._dtypes(self.after, cast)[0] in HALF), name)
 
     def _weight_gradients(self) -> Iterator[TensorRow]:
-        """One row a gradient, compared with what the converted graph divides by the scale."""
+        """One row for each gradient, compared with the dividend of the converted graph's
+        unscale.
+        """
         for number, loss in enumerate(self.losses):
             divided = {
                 self._source_after(port): port
@@ -192,7 +198,7 @@ class GraphPair:
         return self.after.inputs(unscale)[0] if unscale in self.after.nodes else None
 
     def _source_after(self, port: Port) -> Port:
-        """Where a value of the converted graph that identities and casts hand on was computed."""
+        """The origin of a value of the converted graph, behind identities and casts."""
         while self.after.nodes[port.node].op == "Identity" or port != self._uncast(port):
             port = self.after.inputs(port.node)[0]
         return port
@@ -204,7 +210,7 @@ class GraphPair:
         return port
 
     def _source(self, port: Port) -> Port:
-        """Where a value that identities hand on was computed."""
+        """The origin of a value, behind identities."""
         while self.before.nodes[port.node].op == "Identity":
             port = self.before.inputs(port.node)[0]
         return port

@@ -1,10 +1,12 @@
-"""Statistics of tensors, reduced where they are: a function that adds a row of numbers for each tensor to a table that the graph holds.
+"""Statistics of tensors, reduced in place by a function that adds a row of numbers to a table.
 
-A row has the counts of the 256 exponents of float32, of what overflows and of the one value that just vanishes; the number of
-elements; and a sketch: the sum of the elements in each of 64 columns, each taken with a sign of its own. The sketch of a
-difference is the difference of the sketches, so that the relative error of a tensor needs neither of the two at once; of up to
-64 elements it is exact, of more an estimate (Charikar, Chen, Farach-Colton: Finding frequent items in data streams, 2002).
-Counts are exact up to 65,536 elements; of a larger tensor every k-th element is counted. The largest magnitude is always exact.
+A row has the counts of the 256 exponents of float32, of overflow and of the largest value that
+vanishes; the number of elements; and a sketch: the sums of the elements in each of 64 columns, with
+random signs. The sketch of a difference is the difference of the sketches, so that the relative
+error of a tensor needs neither of the two at once. Up to 64 elements it is exact, else an estimate
+(Charikar, Chen, Farach-Colton: Finding frequent items in data streams, 2002). Counts are exact up
+to 65,536 elements; of a larger tensor every k-th element is counted. The largest magnitude is
+always exact.
 """
 
 from __future__ import annotations
@@ -30,21 +32,22 @@ SHARED = {
     "sums": RESOURCE,
     "maxima": RESOURCE,
     "rows": INT32,
-}  # what a call takes besides the tensors
+}  # arguments of a call besides the tensors
 
 
 class Stats(NamedTuple):
-    """The counts of a tensor, or of many: all have the tables' leading dimensions.
+    """The counts of one or many tensors, with the tables' leading dimensions.
 
     Attributes:
-        exponents: int64 of shape [..., 256]: how many elements have each exponent field of float32; the first is zeros, the last not finite.
-        overflow: elements that round to infinity, infinities and NaN left out.
-        flushed: elements other than zero that round to zero.
-        subnormal: elements that keep fewer digits than a normal number does.
+        exponents: int64 of shape [..., 256]: the number of elements with each exponent field of
+            float32; the first is zeros, the last not finite.
+        overflow: finite elements that round to infinity.
+        flushed: nonzero elements that round to zero.
+        subnormal: elements that keep fewer digits than a normal number.
         not_finite: infinities and NaN.
         elements: all elements, counted or not.
-        counted: those that the other numbers count.
-        largest: the largest magnitude; infinite where any element isn't finite.
+        counted: the elements that the other numbers count.
+        largest: the largest magnitude; infinite if any element isn't finite.
         sketch: float64 of shape [..., 64].
     """
 
@@ -60,7 +63,7 @@ class Stats(NamedTuple):
 
 
 def stats(sums: Any, maxima: Any, format_: Format) -> Stats:
-    """Reads rows of the table of sums, and the entries of the table of maxima; or one row, and its entry."""
+    """Read rows and entries of the tables of sums and of maxima; or one row, and its entry."""
     counts = sums[..., :_SKETCH].astype(np.int64)
     exponents = counts[..., :EXPONENTS]
     low, normal = (max(0, e + EXPONENT_BIAS) for e in (format_.bottom, format_.normal))
@@ -80,12 +83,14 @@ def stats(sums: Any, maxima: Any, format_: Format) -> Stats:
 
 @functools.lru_cache(None)
 def measuring_function(format_: Format, compare: bool, count: int) -> Any:
-    """The FunctionDef that measures `count` tensors: `x0`, `x1` and so on, float32, each times `scale`, `rows` of the tables.
+    """The FunctionDef that measures `count` tensors.
+
+    They are `x0`, `x1` and so on, float32, each times `scale`, with `rows` of the tables.
 
     Args:
-        format_: what is counted against.
-        compare: whether only what a comparison needs: the sketch, and what isn't finite.
-        count: how many tensors.
+        format_: the half-precision format.
+        compare: whether to compute only what a comparison needs: the sketch, and finiteness.
+        count: the number of tensors.
     """
     with tf.Graph().as_default() as graph:
         xs = [tf.placeholder(tf.float32, None, name) for name, _ in _arguments(count)[:count]]
@@ -124,7 +129,7 @@ def _function(graph_def: tf.GraphDef, name: str) -> Any:
 
 
 def _with_shared_constants(graph_def: tf.GraphDef) -> tf.GraphDef:
-    """One node for each constant, where Python made one for each use: running a constant takes as long as many another kernel here."""
+    """Merge equal constants, which Python made for each use: running one costs like a kernel."""
     first: Dict[bytes, str] = {}
     same = {
         n.name: first.setdefault(n.attr["value"].SerializeToString(), n.name)
@@ -148,7 +153,10 @@ def _arguments(count: int) -> List[Tuple[str, int]]:
 
 
 def call(name: str, compare: bool, xs: Sequence[str], shared: Sequence[str]) -> tf.NodeDef:
-    """A call of the function that measures as many tensors; `shared` are the input strings of SHARED."""
+    """A call of the function for this number of tensors.
+
+    `shared` are the input strings of SHARED.
+    """
     node = tf.NodeDef(name=name, op="StatefulPartitionedCall")
     node.input.extend([*xs, *shared])
     node.attr["f"].func.name = _name(compare, len(xs))
@@ -157,7 +165,7 @@ def call(name: str, compare: bool, xs: Sequence[str], shared: Sequence[str]) -> 
     node.attr["config_proto"].s = _unoptimised()
     node.attr[
         "_disable_call_shape_inference"
-    ].b = True  # 0.65 ms a call at import otherwise, and there is no output (2.21)
+    ].b = True  # saves 0.65 ms a call at import; there is no output (2.21)
     return node
 
 

@@ -18,16 +18,18 @@ class Range(NamedTuple):
 
     Attributes:
         row: the tensor.
-        exponents: int64 of shape [256]: how many of the original's values have each exponent field of float32, not scaled.
-        elements: how many values were seen.
-        counted: how many of them the counts below count.
-        overflow: original's values, scaled as in the step, that half precision rounds to infinity.
-        flushed: those other than zero that it rounds to zero.
-        subnormal: those that it holds with fewer digits.
-        largest: the largest magnitude of the original's values, not scaled.
+        exponents: int64 of shape [256]: the number of the original's values, unscaled, with each
+            exponent field of float32.
+        elements: the number of values.
+        counted: the number of values that the counts below include.
+        overflow: the original's values, scaled as in the step, that round to infinity.
+        flushed: nonzero ones that round to zero.
+        subnormal: those with fewer digits in half precision.
+        largest: the largest magnitude of the original's values, unscaled.
         not_finite: infinities and NaN in the converted graph's values.
         original_not_finite: those in the original's.
-        error: relative error of the converted graph's finite values, in the 2-norm; NaN where there is nothing to compare.
+        error: relative error of the converted graph's finite values, in the 2-norm; NaN without
+            values to compare.
         norm: 2-norm of the original's finite values over all steps that count for the error.
         converted_norm: that of the converted graph's.
     """
@@ -47,7 +49,7 @@ class Range(NamedTuple):
     converted_norm: float = 0.0
 
     def share(self, count: int) -> float:
-        """A count as a share of what was counted."""
+        """A count as a share of the counted values."""
         return count / self.counted if self.counted else 0.0
 
 
@@ -55,11 +57,12 @@ class Tally:
     """Adds up the tables of measured steps."""
 
     def __init__(self, rows: Sequence[TensorRow], format_: Format):
-        """Starts at nothing.
+        """All zero at first.
 
         Args:
-            rows: what is measured; the tables have the originals' rows first, then the converted graph's.
-            format_: what is counted against.
+            rows: the measured rows; the tables have the originals' rows first, then the converted
+                graph's.
+            format_: the half-precision format.
         """
         self._rows = rows
         self._format = format_
@@ -69,13 +72,13 @@ class Tally:
         self._squares = np.zeros((len(rows), 3))
 
     def add(self, sums: Any, maxima: Any, scales: Sequence[float], finite: Sequence[bool]) -> None:
-        """Adds a step.
+        """Add a step.
 
         Args:
             sums: float64 of shape [2 * rows, COLUMNS].
             maxima: float32 of shape [2 * rows].
-            scales: what each loss was multiplied by in that step.
-            finite: whether its gradients were finite; those of a skipped step don't count for the error.
+            scales: the factor of each loss in that step.
+            finite: whether its gradients were finite; skipped steps don't count for the error.
         """
         count = len(self._rows)
         scale = np.array([scales[row.loss] if row.power else 1.0 for row in self._rows])
@@ -88,7 +91,10 @@ class Tally:
         self._squares[compared] += _squares(original, converted, scale)[compared]
 
     def _counted(self, original: Stats, converted: Stats) -> Any:
-        """Counts of one step; an overflow that lies between the elements that are counted shows in the largest."""
+        """Counts of one step.
+
+        An overflow among uncounted elements shows in the largest magnitude.
+        """
         bits = original.largest.astype(np.float32).view(np.int32)
         hidden = np.isfinite(original.largest) & (bits >= self._format.overflows)
         not_finite, original_not_finite = (
@@ -107,7 +113,7 @@ class Tally:
         return np.stack(columns, -1)
 
     def ranges(self) -> List[Range]:
-        """The result, a Range for each row that was seen."""
+        """The result, a Range for each row with values."""
         found = []
         for number, row in enumerate(self._rows):
             elements, counted, overflow, flushed, subnormal, not_finite, original_not_finite = map(
@@ -135,13 +141,15 @@ class Tally:
 
 
 def _squares(original: Stats, converted: Stats, scale: Any) -> Any:
-    """For each row the squares of the difference, of the original and of the converted, not scaled."""
+    """For each row the unscaled squares of the difference, the original and the converted
+    values.
+    """
     sketches = (converted.sketch - original.sketch, original.sketch, converted.sketch)
     return np.stack([np.square(sketch / scale[:, np.newaxis]).sum(-1) for sketch in sketches], -1)
 
 
 def _shifted(exponents: Any, scale: Any) -> Any:
-    """Histograms of values that were multiplied by powers of two, as they were before; zeros and what isn't finite stay."""
+    """Histograms of values before a multiplication by powers of two; zeros and non-finite stay."""
     shifts = np.round(np.log2(scale)).astype(int)
     found = np.zeros_like(exponents)
     found[:, [0, -1]] = exponents[:, [0, -1]]

@@ -1,1 +1,1 @@
-"""Original and converted graph in one, which step side by side."""
+"""Original and converted graph in one, stepped together."""

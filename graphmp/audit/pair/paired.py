@@ -1,4 +1,7 @@
-"""Original and converted graph in one: the same variables, random numbers and batches, a second computation in half precision."""
+"""Original and converted graph in one: same variables, random numbers and batches.
+
+The second computation is in half precision.
+"""
 
 from __future__ import annotations
 
@@ -25,37 +28,40 @@ from graphmp.session.live.closure import nodes_to_clone
 from graphmp.session.steps.as_written import seeded
 from graphmp.verify.powers import powers
 
-_CLONES = SCOPE + "/audit"  # where the clones are
+_CLONES = SCOPE + "/audit"  # the scope of the clones
 
 
 class PairedGraph:
     """A graph that computes a step of both, with measurements.
 
     Attributes:
-        meta_graph: the graph: the original, clones of what the conversion changed, and measurements.
-        rows: what is measured; the tables have the originals' rows first, then the converted graph's.
-        left_out: those that can't be, in a while loop where nothing else reads them.
+        meta_graph: the graph: the original, clones of changed nodes, and measurements.
+        rows: the measured rows; the tables have the originals' rows first, then the converted
+            graph's.
+        left_out: rows that can't be measured, in a while loop that doesn't read them.
         measurement: the op to run for a measured step.
         updates: ops that train the original.
-        losses: for each of the report's losses the tensors of the original and of the converted graph.
-        scales: for each the tensor that the converted graph multiplies it by; empty where there is none.
-        finite: for each the flag that its gradients are finite; empty likewise.
+        losses: for each of the report's losses the tensors of the original and of the converted
+            graph.
+        scales: for each the converted graph's factor, a tensor; empty without one.
+        finite: for each the flag that its gradients are finite; may be empty.
         adapts: ops that adapt the loss scales.
-        initializers: ops that give variables their first values.
-        draws: whether random ops were cloned, in while loops and functions: they have to run as often as the original's.
+        initializers: ops that initialise variables.
+        draws: whether random ops were cloned, in while loops and functions: they must run as often
+            as the original's.
     """
 
     @collector_paused()
     def __init__(self, conversion: Conversion, native: bool, roles: Sequence[str]):
-        """Builds the graph.
+        """Build the graph.
 
         Args:
             conversion: both graphs, with the report.
-            native: whether half precision is computed by the machine's own kernels, not simulated.
-            roles: which rows to measure.
+            native: whether half precision uses the machine's own kernels, or is simulated.
+            roles: the roles to measure.
 
         Raises:
-            GraphmpError: GMP023 where no training was found.
+            GraphmpError: GMP023 if no training was found.
         """
         found = fetchable(conversion.report["losses"])
         if not found:
@@ -135,7 +141,7 @@ class PairedGraph:
 
 
 def _names(before: tf.GraphDef, after: GraphView, run: Iterable[str]) -> Dict[str, str]:
-    """For each node to clone, where something depends on it that is run, its clone's name: what the conversion inserted keeps its own."""
+    """The clone's name of each node to clone that is needed; inserted nodes keep theirs."""
     originals = {node.name: node for node in before.node}
     needed = after.ancestors({parse_input(text).node for text in run} & set(after.nodes))
     wanted = nodes_to_clone(before, after, _shared_random(originals, after)) & needed
@@ -149,7 +155,10 @@ def _names(before: tf.GraphDef, after: GraphView, run: Iterable[str]) -> Dict[st
 
 
 def _shared_random(originals: Dict[str, tf.NodeDef], after: GraphView) -> Set[str]:
-    """Random ops that draw for both: those that the conversion left as they are, outside of while loops, which are cloned whole."""
+    """Random ops that draw for both graphs: unchanged ones outside of while loops.
+
+    Loops are cloned whole.
+    """
     inside = frames(after)
     return {
         name
@@ -159,13 +168,20 @@ def _shared_random(originals: Dict[str, tf.NodeDef], after: GraphView) -> Set[st
 
 
 def _mark_drawing(graph_def: tf.GraphDef) -> None:
-    """Makes functions that draw random numbers differ from the original's: calls of one function share a generator, and draw in any order."""
+    """Make functions that draw random numbers differ from the original's.
+
+    Calls of one function share a generator, and draw in no particular order.
+    """
     for function in graph_def.library.function:
         if any("seed2" in node.attr for node in function.node_def):
             function.attr["_graphmp_draws"].b = True
 
 
 def _keep_from_xla(graph_def: tf.GraphDef) -> None:
-    """Marks all nodes as none for XLA: 1.15.5 looks for clusters in them at every new set of fetches, in functions too, compiler on or off."""
+    """Exclude all nodes from XLA.
+
+    1.15.5 searches them for clusters at every new set of fetches, also in functions, compiler on or
+    off.
+    """
     for node in graph_def.node:
         node.attr["_XlaCompile"].b = False

@@ -1,7 +1,8 @@
-"""Half precision on a machine without it: each half op computes in float32 and rounds what it gives.
+"""Simulated half precision: each half op computes in float32 and rounds its result.
 
-That is what Tensor Cores do: they multiply half-precision operands and add up in float32. A CPU's float16 kernels add up in
-float16, where they exist, and take up to 300 times as long (the gradient of a convolution's filter, 2.21).
+Tensor Cores do the same: they multiply half-precision operands and add up in float32. A CPU's
+float16 kernels add up in float16, if they exist, and take up to 300 times as long (the gradient of
+a convolution's filter, 2.21).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from graphmp.tf_hooks import bodies
 from graphmp.tf_hooks.op_defs import OpDefs
 
 _SUFFIX = "_graphmp_rounded"
-# What they give is among what they read, or zero: rounded already.
+# Their results are among their inputs, or zero: already rounded.
 _EXACT = (
     MOVES_NOTHING
     | KEEPS_VALUES
@@ -29,8 +30,9 @@ class Simulation(NamedTuple):
     """A graph that computes in float32 what another computes in half precision.
 
     Attributes:
-        meta_graph: the graph; names are those of the other, and new ones for rounding.
-        rounded: for an output of a half-precision op (`x`, `x:1`) that needs rounding the node that holds it rounded. Main graph alone.
+        meta_graph: the graph, with the other's names and new ones for rounding.
+        rounded: the node with the rounded value of an output of a half-precision op (`x`, `x:1`),
+            if it needs rounding. Only for the main graph.
     """
 
     meta_graph: tf.MetaGraphDef
@@ -40,8 +42,8 @@ class Simulation(NamedTuple):
 def simulated(meta_graph: tf.MetaGraphDef) -> Simulation:
     """A converted graph with its half precision simulated in float32; functions included.
 
-    Every half-precision value is the float32 result rounded to half precision, infinities included. A function of variable
-    type or number of arguments stays as it is.
+    Every half-precision value is the float32 result rounded to half precision, infinities included.
+    A function with arguments of variable type or number isn't changed.
     """
     result = tf.MetaGraphDef()
     result.CopyFrom(meta_graph)
@@ -94,7 +96,7 @@ def _cast(graph_def: tf.GraphDef, text: str, name: str, source: int, target: int
 
 
 def _widen(node: tf.NodeDef) -> None:
-    """Makes float32 of every half-precision attribute, values included."""
+    """Turn every half-precision attribute into float32, values included."""
     for attribute in node.attr.values():
         kind = attribute.WhichOneof("value")
         if kind == "type" and attribute.type in HALF:

@@ -1,4 +1,7 @@
-"""Runs a PairedGraph: the converted graph's step beside the original's on each batch, then the original's update."""
+"""Running a PairedGraph.
+
+A step of the converted graph and the original, and the latter's update.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class Stepper(TrainingSession):
     """
 
     def __init__(self, paired: PairedGraph):
-        """Imports the graph; nothing is initialised yet."""
+        """Import the graph; nothing is initialised yet."""
         meta_graph = paired.meta_graph
         super().__init__(meta_graph, paired.updates, unoptimised(meta_graph.graph_def))
         self._paired = paired
@@ -75,7 +78,10 @@ class Stepper(TrainingSession):
 
     @property
     def probe(self) -> List[Any]:
-        """The ops that updates read, to see whether the step runs without taking it; not their outputs, which a conditional may leave out."""
+        """The inputs of updates, for a trial run without training.
+
+        Not their outputs, which may be inside a conditional.
+        """
         read = [
             tensor.op
             for op in self.targets
@@ -85,16 +91,19 @@ class Stepper(TrainingSession):
         return [read, self._beside]
 
     def begin(self, checkpoint: str) -> None:
-        """Gives variables and tables their first values, from a checkpoint where one is given.
+        """Initialise variables and tables, from a checkpoint if given.
 
         Raises:
-            GraphmpError: GMP003 where that can't be restored.
+            GraphmpError: GMP003 if that can't be restored.
         """
         self.initialise(self._paired.initializers, checkpoint)
         self.session.run(self._clear)  # measurements in while loops run with every step
 
     def settled(self, feeds: Dict[str, Any], measured: bool) -> PairedStep:
-        """As `compare`; where that would be skipped, again while the loss scales come down, so that a skipped step is one that no scale helps."""
+        """Like `compare`, but retries while the loss scales fall.
+
+        A step counts as skipped only if no scale makes it finite.
+        """
         step = self.compare(feeds, measured)
         if all(step.finite) or not self.adapts:
             return step
@@ -105,7 +114,10 @@ class Stepper(TrainingSession):
         return self.compare(feeds, True) if measured else step
 
     def compare(self, feeds: Dict[str, Any], measured: bool) -> PairedStep:
-        """Computes a step of both graphs; nothing is trained. Where it is measured, `tables` has the rows afterwards."""
+        """Compute a step of both graphs without training.
+
+        If measured, `tables` has the rows afterwards.
+        """
         targets = self.ops([self._paired.measurement] if measured else [])
         if measured:
             self.session.run(self._clear)

@@ -1,6 +1,7 @@
 """Histograms of exponents beside the range of a half-precision format, as SVG.
 
-The picture is that of Micikevicius et al., Mixed Precision Training (ICLR 2018), figure 3: x is a power of two, y the share of the values.
+The picture follows figure 3 of Micikevicius et al., Mixed Precision Training (ICLR 2018): x is a
+power of two, y the share of the values.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _CHARACTER = 6  # width of one in a zone's name, with some room
 
 
 class Bin(NamedTuple):
-    """A bar: where it stands, how wide it is, and the zone of the format that it lies in."""
+    """A bar: its position, its width, and its zone of the format."""
 
     x: float
     width: float
@@ -46,20 +47,20 @@ class Bin(NamedTuple):
 
 
 class HistogramFrame:
-    """The axis that all histograms of a page share: the range of exponents and the place of each.
+    """The axis that all histograms of a page share: the range of exponents and their positions.
 
     Attributes:
         format: the half-precision format.
-        bins: the bars: zeros, the exponents from low to high, what isn't finite.
-        fields: the number of the bar that each exponent field of float32 counts for.
+        bins: the bars: zeros, the exponents in ascending order, values that aren't finite.
+        fields: the index of the bar for each exponent field of float32.
     """
 
     def __init__(self, format_: Format, exponents: Sequence[Any]):
-        """Finds a range that holds nearly everything.
+        """Find a range that holds nearly everything.
 
         Args:
             format_: the half-precision format.
-            exponents: counts of shape [256] that are to be shown.
+            exponents: counts of shape [256] to be shown.
         """
         self.format = format_
         present = (
@@ -85,7 +86,7 @@ class HistogramFrame:
         self.fields = [0, *(int(number) for number in clipped), len(self.bins) - 1]
 
     def x(self, exponent: float) -> float:
-        """Where a power of two stands."""
+        """The position of a power of two."""
         return self._start + (exponent - self.low) * self._step
 
     def _zone(self, exponent: int) -> str:
@@ -105,7 +106,7 @@ class HistogramFrame:
         return [float(count) / total for count in counts]
 
     def svg(self, inside: str, label: str) -> str:
-        """A whole drawing: range, axes and what is drawn on them."""
+        """A whole drawing: range, axes and contents."""
         return (
             '<svg class="figure" viewBox="0 0 %d %d" role="img" aria-label="%s">\n%s%s%s</svg>'
             % (
@@ -172,8 +173,8 @@ def drawn(frame: HistogramFrame, exponents: Any, ghost: Any = None, ghost_name: 
     Args:
         frame: of the page.
         exponents: counts of shape [256].
-        ghost: those of the values times a loss scale; None for none.
-        ghost_name: what stands at its top.
+        ghost: counts of the values times a loss scale; None for none.
+        ghost_name: the label at its top.
     """
     shares = frame.shares(exponents)
     ghosts = frame.shares(ghost) if ghost is not None else []
@@ -190,7 +191,7 @@ def drawn(frame: HistogramFrame, exponents: Any, ghost: Any = None, ghost_name: 
 
 
 def scales() -> str:
-    """The axes of a drawing whose bars a script draws; it fills in the numbers of the linear one."""
+    """The axes of a drawing whose bars, and numbers of the linear axis, a script draws."""
     return '<g class="log">\n%s</g>\n<g class="linear">\n%s</g>\n' % (
         _log_labels(),
         _linear_labels(1.0),
@@ -198,7 +199,7 @@ def scales() -> str:
 
 
 def linear_top(shares: Sequence[float]) -> float:
-    """The end of a linear axis: a round share, none of the given ones is larger."""
+    """The end of a linear axis: a round share that no given one exceeds."""
     largest = max(shares, default=0.0)
     return next(
         (top for top in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8) if largest <= top),
@@ -207,7 +208,7 @@ def linear_top(shares: Sequence[float]) -> float:
 
 
 def scaled(exponents: Any, scale: float) -> Any:
-    """Counts of values times a power of two; zeros and what isn't finite stay."""
+    """Counts of values times a power of two; zeros and values that aren't finite stay."""
     counts = np.asarray(exponents, np.int64)
     found = np.zeros_like(counts)
     places = np.clip(np.arange(1, _LAST + 1) + round(math.log2(scale)), 1, _LAST)
@@ -217,7 +218,7 @@ def scaled(exponents: Any, scale: float) -> Any:
 
 
 def _log(part: float) -> float:
-    """Height of a share, at least of a hair."""
+    """The height of a share, at least a hairline."""
     return max(0.01, 1 + math.log10(part) / DECADES) if part else 0.0
 
 
@@ -244,7 +245,7 @@ def _linear_labels(top: float) -> str:
 
 
 def _bars(frame: HistogramFrame, heights: Sequence[float]) -> str:
-    """A path a zone."""
+    """One path for each zone."""
     paths = []
     for zone in dict.fromkeys(each.zone for each in frame.bins):
         data = "".join(
@@ -267,7 +268,7 @@ def _bar(each: Bin, height: float) -> str:
 
 
 def _outline(frame: HistogramFrame, heights: Sequence[float], name: str) -> str:
-    """The steps of a histogram, from its first bar to its last, and its name at the top."""
+    """The outline of a histogram, from its first bar to its last, and its name at the top."""
     shown = [
         number for number, height in enumerate(heights) if height and 0 < number < len(heights) - 1
     ]
@@ -295,15 +296,18 @@ def _outline(frame: HistogramFrame, heights: Sequence[float], name: str) -> str:
     )
 
 
-LINES = 96  # height of the part of a chart that shows the losses
-_DIFFERENCES = 44  # of the part that shows how far they differ
+LINES = 96  # height of the part of a chart with the losses
+_DIFFERENCES = 44  # of the part with their differences
 _CHART = TOP + LINES + 16 + _DIFFERENCES + 18
 
 
 def loss_chart(
     original: Sequence[float], converted: Sequence[float], differences: Sequence[float], label: str
 ) -> str:
-    """Losses by step as two lines, and how far they differ as bars below; what isn't finite leaves a gap in its line and is a full bar."""
+    """Losses by step as two lines, and their difference as bars below.
+
+    Values that aren't finite leave a gap in their line and are a full bar.
+    """
     finite = [value for value in (*original, *converted) if math.isfinite(value)]
     low, high = min(finite, default=0.0), max(finite, default=1.0)
     spread = (high - low) or max(abs(high), 1.0)
@@ -359,7 +363,7 @@ def loss_chart(
 
 
 def _short(value: float) -> str:
-    """A number of at most 7 characters, which the margin holds: `0.00123`, `1,234`, `1.4e5`."""
+    """A number of at most 7 characters, the width of the margin: `0.00123`, `1,234`, `1.4e5`."""
     if value and not 1e-3 <= abs(value) < 1e5:
         digits, _, power = ("%.1e" % value).partition("e")
         return "%se%d" % (digits, int(power))
@@ -367,7 +371,7 @@ def _short(value: float) -> str:
 
 
 def _line(heights: Sequence[Any], width: float) -> str:
-    """A path through what is there; a point alone is a short dash."""
+    """A path through finite values; a single point is a short dash."""
     found, pen = [], False
     for step, y in enumerate(heights):
         if y is not None:

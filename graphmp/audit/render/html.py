@@ -1,4 +1,7 @@
-"""An audit as a page: one file that loads nothing. page/ has its parts; the figures are drawn here, the table of tensors by its script."""
+"""An audit as a page: one file that loads nothing.
+
+page/ has its parts; figures are drawn here, the table of tensors by its script.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ _MOST_LEFT_OUT = 200
 
 
 def render(audit: Audit) -> str:
-    """The page as text. Its content security policy admits its own style sheet and script and nothing else."""
+    """The page as text. Its content security policy only allows its own style sheet and script."""
     style = resource("graphmp.audit.render", "page.css")
     script = "'use strict';\n" + "\n".join(
         resource(package, name + ".js") for package, name in SCRIPTS
@@ -88,7 +91,7 @@ class _Figures:
         self.frame = HistogramFrame(self._format, [*self._sums.values(), *self._ghosts.values()])
 
     def _scales(self) -> Dict[int, float]:
-        """The advised scale of each loss that needs one; nothing where none of them moves a value."""
+        """The advised scale of each loss that needs one; empty if none changes a value."""
         found = {
             number: loss.advice.scale
             for number, loss in enumerate(self._audit.losses)
@@ -104,7 +107,7 @@ class _Figures:
         )
 
     def roles(self) -> Iterator[str]:
-        """A figure a role that has a value."""
+        """A figure for each role that has a value."""
         for role, exponents in self._sums.items():
             if exponents.any():
                 caption = self._caption(role)
@@ -154,7 +157,7 @@ class _Figures:
         return ", ".join(dict.fromkeys(text.power(scale) for scale in self._scales().values()))
 
     def tensor(self, finding: TensorFinding) -> str:
-        """A tensor of the list that needs no script."""
+        """A tensor in the list for pages without scripts."""
         row = finding.range.row
         rows = [
             (
@@ -174,9 +177,9 @@ class _Figures:
         return "<article>\n%s<dl>\n%s</dl>\n%s\n</article>\n" % (title, facts, picture)
 
     def data(self, tensors: List[Dict[str, Any]]) -> Dict[str, Any]:
-        """The data of the script.
+        """The data for the script.
 
-        The JSON's tensors with their faults in words, and the places of a figure's bars.
+        The JSON's tensors with their faults in words, and the positions of a figure's bars.
         """
         shown = []
         for tensor, finding in zip(tensors, self._audit.findings):
@@ -214,7 +217,7 @@ def _facts(audit: Audit) -> str:
 
 
 def _fix(audit: Audit) -> str:
-    """The flags that keep float32 what overflows, where the graphs disagree."""
+    """The flags that keep overflowing nodes float32, if the graphs disagree."""
     flags = list(dict.fromkeys(finding.flag for finding in audit.offenders if finding.flag))
     if audit.agrees or not flags:
         return ""
@@ -227,7 +230,7 @@ def _fix(audit: Audit) -> str:
 
 
 def _copied(shown: str, copied: str) -> str:
-    """Code, as HTML, that gets a button, and what that copies."""
+    """Code, as HTML, with a button that copies it."""
     return '<code data-copy="%s">%s</code>' % (escape(copied), shown)
 
 
@@ -273,7 +276,7 @@ def _capital(line: str) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    """A table with a heading a column and a row."""
+    """A table with a heading for each column and row."""
     head = "".join('<th scope="col">%s</th>' % escape(cell) for cell in rows[0])
     body = "".join(
         '<tr><th scope="row">%s</th>%s</tr>\n'

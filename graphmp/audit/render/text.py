@@ -1,4 +1,8 @@
-"""An audit as plain text: what was measured, losses, roles, exponents beside the format's range, the worst tensors, what to do next."""
+"""An audit as plain text.
+
+What was measured, losses, roles, exponents beside the format's range, the worst tensors, what to do
+next.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,8 @@ HEAD, ROW, HEADING, NOTE, FAILED, PASSED, NEXT = (
     "passed",
     "next",
 )
-LOWEST = -40  # exponent that a histogram begins with, where the format's range doesn't begin lower
-_BLOCKS = "▁▂▃▄▅▆▇█"  # one a power of ten of the share
+LOWEST = -40  # first exponent of a histogram, unless the format's range begins lower
+_BLOCKS = "▁▂▃▄▅▆▇█"  # one for each power of ten of the share
 _ASCII_BLOCKS = ".:-=+*#@"
 _MOST_LOSSES = 4
 _MOST_LEFT_OUT = 5
@@ -32,7 +36,7 @@ _COLUMNS = 64
 
 
 class StyledLine(NamedTuple):
-    """A line and what it is, for whoever colours it."""
+    """A line and its kind, for colouring."""
 
     kind: str
     text: str
@@ -48,7 +52,7 @@ def can_draw(encoding: str) -> bool:
 
 
 def lines(audit: Audit, most: int = 10, ascii_only: bool = False) -> Iterator[StyledLine]:
-    """The lines of the text. Names are untrusted: what can't be seen in them is shown escaped."""
+    """The lines of the text. Names are untrusted: invisible characters are shown escaped."""
     yield from _head(audit)
     for loss in audit.losses[:_MOST_LOSSES]:
         yield from _loss(loss, audit)
@@ -85,13 +89,13 @@ def share(value: float) -> str:
 
 
 def power(scale: float) -> str:
-    """A power of two: `256`, or as `2^40` where it is long."""
+    """A power of two: `256`, or `2^40` if it is long."""
     exponent = round(math.log2(scale))
     return format(int(scale), ",") if 0 <= exponent <= 20 else "2^%d" % exponent
 
 
 def shown(name: str) -> str:
-    """A name of a graph file: nothing that steers a terminal, and of a length that can be read."""
+    """A name of a graph file, without control characters, and shortened."""
     text = printable(name)
     return (
         text
@@ -101,7 +105,7 @@ def shown(name: str) -> str:
 
 
 def arithmetic(audit: Audit) -> str:
-    """Who computed in half precision."""
+    """How half precision was computed."""
     dtype = audit.compute_dtype
     if audit.arithmetic == "simulated":
         return (
@@ -112,7 +116,7 @@ def arithmetic(audit: Audit) -> str:
 
 
 def measured(audit: Audit) -> str:
-    """The steps and what they took."""
+    """The steps and their time."""
     seconds = sum(audit.seconds.values())
     return "%s, all tensors measured in %s of them; %.1f s" % (
         plural(audit.steps, "training step"),
@@ -127,14 +131,14 @@ def loss_name(loss: LossFinding) -> str:
 
 
 def agreement(loss: LossFinding) -> str:
-    """How far the converted graph's loss is from the original's."""
+    """The difference between the losses of the converted graph and the original."""
     if math.isinf(loss.difference):
         return "not finite in the converted graph, where the original's is"
     return "original and converted differ by %s at most" % share(loss.difference)
 
 
 def scale_now(loss: LossFinding) -> str:
-    """Skipped steps and the scale in force."""
+    """Skipped steps and the present scale."""
     scale = power(loss.scales[-1]) if loss.scales else "none"
     return "%d of %s skipped; loss scale now %s" % (
         loss.skipped,
@@ -157,7 +161,7 @@ def range_used(loss: LossFinding, dtype: str) -> str:
 
 
 def scale_advice(loss: LossFinding) -> str:
-    """The loss scale to use and what it saves."""
+    """The loss scale to use and its effect."""
     advice = loss.advice
     if not advice.flushed:
         return "no loss scale needed: no gradient becomes zero without one"
@@ -169,9 +173,9 @@ def scale_advice(loss: LossFinding) -> str:
 
 
 def range_advice(loss: LossFinding, dtype: str) -> str:
-    """Advice on gradients that no loss scale holds.
+    """Advice on gradients that no loss scale can represent.
 
-    Only float16 has such, for bfloat16 has float32's range.
+    Only for float16: bfloat16 has float32's range.
     """
     advice = loss.advice
     numbers = (
@@ -204,7 +208,7 @@ def wrong(finding: TensorFinding) -> str:
 
 
 def agreement_of_all(audit: Audit) -> str:
-    """Whether the converted graph computes what the original does, by the audit's tolerance."""
+    """Whether the converted graph agrees with the original, within the audit's tolerance."""
     for_losses, for_gradients = (
         "(tolerance %s)" % share(part * audit.tolerance) for part in (LOSSES, 1)
     )
@@ -226,7 +230,7 @@ def agreement_of_all(audit: Audit) -> str:
 
 
 def verdict(audit: Audit) -> str:
-    """How many tensors overflow."""
+    """The number of tensors that overflow."""
     count = len(audit.offenders)
     if not count:
         return "no tensor overflows"
@@ -264,7 +268,10 @@ def _stem(source: str) -> str:
 
 
 def role_rows(form: Dict[str, Any]) -> List[List[str]]:
-    """A row of texts a role: tensors, those in half, shares of what these count, errors. `form` is the audit's JSON."""
+    """A row of texts for each role: tensors, those in half, shares of values, errors.
+
+    `form` is the audit's JSON.
+    """
     found = []
     for role in ROLES:
         sums = form["roles"][role]
@@ -330,7 +337,7 @@ def _roles(audit: Audit) -> Iterator[StyledLine]:
 
 
 def _histograms(audit: Audit, blocks: str) -> Iterator[StyledLine]:
-    """A line a role, a column an exponent, or several of a format with many."""
+    """A line for each role, a column for each exponent, or several for a format with many."""
     format_ = FORMATS[audit.compute_dtype]
     low, high = min(LOWEST, format_.bottom - 2), format_.top + 1
     step = -(-(high - low + 1) // _COLUMNS)
@@ -357,7 +364,10 @@ def _histograms(audit: Audit, blocks: str) -> Iterator[StyledLine]:
 
 
 def _columns(exponents: Sequence[int], low: int, high: int, step: int) -> List[int]:
-    """Counts by column, zeros and what isn't finite left out; the first and the last take what lies beyond."""
+    """Counts by column, without zeros and values that aren't finite.
+
+    The first and the last include everything beyond.
+    """
     columns = [0] * ((high - low + 1) // step)
     for field in range(1, 255):
         columns[min(max((field - EXPONENT_BIAS - low) // step, 0), len(columns) - 1)] += exponents[
@@ -375,7 +385,7 @@ def _block(part: float, blocks: str) -> str:
 
 
 def _ruler(format_: Format, low: int, high: int, step: int) -> str:
-    """The zones of a format below the columns; the last one's name needs more room than it has."""
+    """The zones of a format below the columns; the last name may need more room than its zone."""
     ends = [
         (exponent - low) // step
         for exponent in (format_.bottom - 1, format_.normal, format_.top + 1)

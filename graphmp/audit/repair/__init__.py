@@ -1,1 +1,1 @@
-"""The search for nodes that have to stay float32."""
+"""The search for nodes that must stay float32."""

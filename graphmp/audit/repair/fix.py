@@ -1,4 +1,4 @@
-"""`graphmp audit --fix`: which nodes have to stay float32 for a conversion to compute what the original does."""
+"""`graphmp audit --fix`: the nodes that must stay float32 for a conversion to agree."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Fixer:
         tolerance: float,
         progress: Callable[[int], None],
     ):
-        """Nothing is run yet.
+        """Nothing runs yet.
 
         Args:
-            conversion: the one that doesn't agree with its original.
+            conversion: the one that disagrees with its original.
             config: its options.
             options: the audit's.
             tolerance: as the audit's.
-            progress: told how many conversions were tried.
+            progress: receives the number of conversions tried.
         """
         self._conversion = conversion
         self._config = config
@@ -54,7 +54,7 @@ class Fixer:
         self._last: Optional[Tuple[Config, Conversion]] = None
 
     def repair(self, audit: Audit) -> Repair:
-        """Searches, and validates what it found on fresh batches."""
+        """Search, and validate the result on fresh batches."""
         scale = self._scale(audit)
         if scale:
             return self._repaired([], True, scale)
@@ -68,7 +68,10 @@ class Fixer:
         )
 
     def _scale(self, audit: Audit) -> str:
-        """The loss scale that the audit advises, where gradients vanish under the one in force and it is the cure; else empty."""
+        """The loss scale that the audit advises if vanishing gradients are the problem.
+
+        Else empty.
+        """
         vanished = any(
             finding.range.converted_norm < finding.range.norm / 2 for finding in audit.disagreeing
         )
@@ -106,7 +109,9 @@ class Fixer:
         )
 
     def _guess(self, audit: Audit, half: Sequence[str]) -> List[str]:
-        """Nodes that the audit saw overflow, vanish or give what isn't finite first, with their neighbours."""
+        """The first nodes that overflow, vanish or aren't finite in the audit, and their
+        neighbours.
+        """
         view = GraphView(self._conversion.original.graph_def)
         bad = {parse_input(finding.range.row.name).node for finding in audit.suspects}
         near = (
@@ -117,7 +122,9 @@ class Fixer:
         return by_scope([name for name in half if name in near])
 
     def _passes(self, kept: FrozenSet[str], first: int) -> bool:
-        """Whether the conversion that keeps these nodes agrees with the original, step by step from batch `first` on."""
+        """Whether the conversion that keeps these nodes agrees with the original, from batch
+        `first` on.
+        """
         self._runs += 1
         paired = PairedGraph(self._converted(kept), self._native, (WEIGHT_GRADIENT,))
         tally = Tally(paired.rows, FORMATS[self._config.compute_dtype])
@@ -165,7 +172,9 @@ def _parts(names: Sequence[str], most: int = 1000) -> Iterable[Sequence[str]]:
 
 
 def half_nodes(conversion: Conversion) -> List[str]:
-    """Nodes of the main graph that the conversion put in half precision, in the order of the graph."""
+    """Nodes of the main graph that the conversion turned into half precision, in the graph's
+    order.
+    """
     half: Set[str] = {
         row["node"]
         for row in conversion.report["changes"]

@@ -1,4 +1,4 @@
-"""The result of a repair: which nodes stay float32, and what that costs."""
+"""The result of a repair: the nodes that stay float32, and their cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class KeepRule(NamedTuple):
 
     Attributes:
         node: its name.
-        lost: how many ops fewer are half with it alone than without any.
+        lost: the number of half-precision ops lost by this rule alone.
     """
 
     node: str
@@ -26,14 +26,14 @@ class Repair:
     """The findings.
 
     Attributes:
-        rules: the nodes to keep; empty where the conversion passes as it is.
-        passes: whether the conversion with the rules does, on fresh batches too.
-        runs: how many conversions were tried.
-        half_before: half-precision ops of the conversion as it was.
+        rules: the nodes to keep; empty if the conversion passes without.
+        passes: whether the conversion with the rules passes, on fresh batches too.
+        runs: the number of conversions tried.
+        half_before: half-precision ops of the conversion before.
         half_after: with the rules.
         matmuls_before: matmuls and convolutions among them.
         matmuls_after: with the rules.
-        loss_scale: the loss scale that repairs it without a rule; empty where that is not the cure.
+        loss_scale: the loss scale that repairs it without a rule; empty if that isn't the cure.
     """
 
     rules: List[KeepRule]

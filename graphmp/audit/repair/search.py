@@ -1,9 +1,10 @@
-"""Finding the nodes that must stay float32: a search over sets of them for a small one with which a conversion passes.
+"""Finding the nodes that must stay float32: a small set of them with which a conversion passes.
 
-Nodes stand in an order, those of a scope together. Keeping all of them passes, keeping none doesn't; so there is a shortest
-beginning of the order that does, found by halving, and its last node is guilty. It is kept for good, what stands behind it is not
-needed, and the search goes on among those before it. With g guilty of n nodes that takes at most g * (log2(n) + 1) + 2 runs, the
-logarithm rounded up: far fewer where a guess is right, since then n is the number of nodes guessed.
+Nodes are in an order, those of a scope together. Keeping all of them passes, keeping none doesn't;
+so there is a shortest prefix that does, found by bisection, and its last node is guilty. It is kept
+for good, the nodes after it aren't needed, and the search continues among those before it. With g
+guilty among n nodes that takes at most g * (log2(n) + 1) + 2 runs, with the logarithm rounded up:
+far fewer if a guess is right, since n is then the number of nodes guessed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ class SearchResult(NamedTuple):
     """The result of a search.
 
     Attributes:
-        kept: the nodes to keep in float32; None where keeping all of them doesn't help.
-        runs: how many sets were tried.
+        kept: the nodes to keep in float32; None if keeping all of them doesn't help.
+        runs: the number of sets tried.
     """
 
     kept: Optional[List[str]]
@@ -29,7 +30,10 @@ class Search:
     """One search; counts its runs."""
 
     def __init__(self, passes: Test):
-        """Args: passes: whether a conversion that keeps a set of nodes in float32 is right; asked once for each set."""
+        """`passes` tells whether a conversion that keeps a set of nodes passes.
+
+        Asked once for each set.
+        """
         self._passes = passes
         self._known = {frozenset(): False}  # type: dict[FrozenSet[str], bool]
         self.runs = 0
@@ -39,7 +43,7 @@ class Search:
 
         Args:
             nodes: all candidates, in order.
-            guess: those that are suspected, in order.
+            guess: the suspects, in order.
         """
         suspects = list(guess) if guess and self._tried(guess) else list(nodes)
         if not self._tried(suspects):
@@ -52,7 +56,7 @@ class Search:
         return SearchResult(kept, self.runs)
 
     def _shortest(self, kept: List[str], suspects: List[str]) -> int:
-        """How many of the suspects, from the first on, have to be kept with `kept`."""
+        """The number of suspects, from the first on, to keep together with `kept`."""
         fails, passes = 0, len(suspects)
         while passes - fails > 1:
             middle = (fails + passes) // 2
@@ -71,7 +75,7 @@ class Search:
 
 
 def by_scope(nodes: Sequence[str]) -> List[str]:
-    """Nodes in order, but those of a scope next to each other, where its first one stands."""
+    """Nodes in order, with those of a scope next to its first one."""
     place: dict = {}
     for number, name in enumerate(nodes):
         parts = name.split("/")

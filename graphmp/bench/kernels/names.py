@@ -1,6 +1,6 @@
-"""Which GPU kernels multiply on Tensor Cores, by their names: NVIDIA documents none of them, so each pattern says where it is from.
+"""GPU kernels that use Tensor Cores, by name: undocumented, so each pattern has its source.
 
-Imports nothing of graphmp and no TensorFlow, so that tools can read this file where neither is installed.
+Imports nothing of graphmp and no TensorFlow, so that tools can use this file without them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ YES, NO, IF_REDUCED = (
     "yes",
     "no",
     "if reduced",
-)  # the last: by what it multiplies, which its name doesn't tell
+)  # the last: depends on the dtype of its operands, which its name doesn't tell
 
 _TENSORFLOW = "tensorflow/tensorflow, core/profiler/utils/kernel_stats_utils.cc"
 _PYPROF = "NVIDIA/PyProf, pyprof/prof/tc.py"
@@ -20,13 +20,13 @@ _CUTLASS = "NVIDIA/cutlass, media/docs/cpp/functionality.md: opcode classes, and
 
 
 class KernelPattern(NamedTuple):
-    """A regular expression that is searched in a kernel's name.
+    """A regular expression to search for in a kernel's name.
 
     Attributes:
-        expression: the expression; letters of either case match.
+        expression: the expression, case-insensitive.
         verdict: YES, NO or IF_REDUCED.
-        example: a name that it is about, from public reports.
-        source: who says so.
+        example: a matching name, from public reports.
+        source: of the verdict.
     """
 
     expression: str
@@ -35,11 +35,12 @@ class KernelPattern(NamedTuple):
     source: str
 
 
-# The first that matches decides; what none matches runs on CUDA cores.
+# The first match decides; kernels without a match run on CUDA cores.
 PATTERNS: Tuple[KernelPattern, ...] = (
     KernelPattern("simt", NO, "cutlass_80_simt_sgemm_256x128_8x4_nt_align1", _CUTLASS),
     KernelPattern(
-        r"ffma|xmma_\w*_f32f32_f32f32_f32",  # the library is xmma's, the instruction a plain multiply-add; profilers may cut the name
+        # xmma's library, but plain multiply-adds; profilers may truncate the name
+        r"ffma|xmma_\w*_f32f32_f32f32_f32",
         NO,
         "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
         "public Nsight Systems reports of float32 training; float32 products take it where TF32 is off",
@@ -106,7 +107,7 @@ def uses_tensor_cores(kernel: str, reduced: bool) -> bool:
 
     Args:
         kernel: its name, demangled or not.
-        reduced: whether what it multiplies is float16, bfloat16 or TF32; asked where its name doesn't say it.
+        reduced: whether its operands are float16, bfloat16 or TF32; used if its name doesn't tell.
     """
     verdict = next((verdict for expression, verdict in _COMPILED if expression.search(kernel)), NO)
     return verdict == YES or (verdict == IF_REDUCED and reduced)

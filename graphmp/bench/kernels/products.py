@@ -1,4 +1,4 @@
-"""Whether a graph's matmuls and convolutions ran on Tensor Cores, by a step's profile, and what to do about those that did not."""
+"""Which matmuls and convolutions ran on Tensor Cores, by a step's profile, and advice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from graphmp.policy.policy import tensor_core_ops
 ALL_ON, SOME_OFF, NOTHING_SEEN = 0, 1, 2  # exit statuses
 
 _HALF = tuple(tf.as_dtype(dtype).name for dtype in HALF)
-_FUSED = "_Fused"  # TensorFlow's optimizers put a product and what follows it into one op, under the last one's name
+# prefix of ops into which TensorFlow fuses a product and its consumers, named like the last one
+_FUSED = "_Fused"
 _FUSED_BEHIND = 3
 
 
@@ -28,12 +29,12 @@ class KernelRow(NamedTuple):
     Attributes:
         node: its name.
         op: its op.
-        shape: what it multiplies, `64x784 * 784x512`, by the shapes that it had in the profile.
+        shape: of its operands, `64x784 * 784x512`, by the profile.
         kernels: the names of its kernels, the longest-running first.
         tensor_core: whether one of them multiplied on Tensor Cores.
-        advice: what to do where none did; empty elsewhere.
-        dtype: what it computes in.
-        microseconds: how long its kernels ran together.
+        advice: what to do if none did; else empty.
+        dtype: its compute dtype.
+        microseconds: the total time of its kernels.
     """
 
     node: str
@@ -47,12 +48,12 @@ class KernelRow(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """All matmuls and convolutions, those that ran longest first.
+    """All matmuls and convolutions, the longest-running first.
 
     Attributes:
-        rows: one a node.
-        exit_status: ALL_ON where all that ran in half precision did so on Tensor Cores; SOME_OFF where one did not, or where none ran
-            in half precision; NOTHING_SEEN where the profile shows no kernel of a GPU for any of them.
+        rows: one for each node.
+        exit_status: ALL_ON if all half-precision ones ran on Tensor Cores; SOME_OFF if one did not,
+            or if there were none; NOTHING_SEEN if the profile shows no GPU kernel for any of them.
     """
 
     rows: List[KernelRow]
@@ -63,17 +64,17 @@ Kernels = Mapping[str, Sequence[Kernel]]
 
 
 def verify(graph_def: tf.GraphDef, run_metadata: tf.RunMetadata) -> Verdict:
-    """Holds a graph's matmuls and convolutions against a step's profile; those inside functions are not looked for.
+    """Compare a graph's matmuls and convolutions with a step's profile; not those inside functions.
 
     Args:
-        graph_def: the graph that ran, its nodes by the names that it ran with.
+        graph_def: the executed graph, with the names used in the run.
         run_metadata: of a step under FULL_TRACE.
     """
     return judged(_with_shapes_of(graph_def, run_metadata), kernels_of_run(run_metadata))
 
 
 def judged(graph_def: tf.GraphDef, kernels: Kernels) -> Verdict:
-    """As `verify`, by kernels that were read before and by the shapes that the graph records."""
+    """Like `verify`, for kernels read before and recorded shapes."""
     view = GraphView(with_inferred_shapes(graph_def))
     worth = set(tensor_core_ops())
     rows = [
@@ -88,7 +89,7 @@ def judged(graph_def: tf.GraphDef, kernels: Kernels) -> Verdict:
 
 
 def text(verdict: Verdict) -> str:
-    """A verdict for people: a line of sums, then a line for each node that did not run on Tensor Cores, and why."""
+    """A verdict for people: totals, then each node that did not run on Tensor Cores, and why."""
     seen = [row for row in verdict.rows if row.kernels]
     if not seen:
         return (
@@ -119,7 +120,7 @@ def text(verdict: Verdict) -> str:
 
 
 def _kernels_of(view: GraphView, name: str, kernels: Kernels) -> Sequence[Kernel]:
-    """A node's own kernels, else those of the fused op that it went into."""
+    """A node's own kernels, else those of the op into which it was fused."""
     waiting = [name]
     for _ in range(_FUSED_BEHIND if name not in kernels else 0):
         waiting = [consumer.node for node in waiting for consumer in view.consumers(node)]
@@ -170,7 +171,7 @@ def _advice(view: GraphView, name: str, ran: bool) -> str:
 
 
 def _shape(view: GraphView, name: str) -> str:
-    """The operands' dimensions; what only says a shape (of a gradient's result) is no operand."""
+    """The operands' dimensions; inputs that are shapes aren't operands."""
     shapes = [
         recorded_dimensions(view.nodes[port.node], port.output, -1) for port in view.inputs(name)
     ]
@@ -182,7 +183,7 @@ def _shape(view: GraphView, name: str) -> str:
 
 
 def _with_shapes_of(graph_def: tf.GraphDef, run_metadata: tf.RunMetadata) -> tf.GraphDef:
-    """A copy that records the shapes which tensors had in a step, as far as the profile shows them."""
+    """A copy with the recorded shapes of the profile."""
     copy = tf.GraphDef()
     copy.CopyFrom(with_inferred_shapes(graph_def))
     nodes = {node.name: node for node in copy.node}

@@ -1,13 +1,15 @@
-"""The kernels that a profile shows for each node of a graph, and the shapes that its tensors had.
+"""The kernels in a profile for each node of a graph, and the shapes of its tensors.
 
-A profile is the RunMetadata of a step that ran with `tf.RunOptions(trace_level=FULL_TRACE)`.
-It has a device `/device:GPU:0/stream:all`, whose entries are kernels:
+A profile is the RunMetadata of a step that ran with `tf.RunOptions(trace_level=FULL_TRACE)`. It has
+a device `/device:GPU:0/stream:all`, whose entries are kernels:
 
     node_name        dense/MatMul:MatMul, the node and its op
-    timeline_label   volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn regs:.. shm:.. grid:.. block:..@@dense/MatMul:MatMul    1.15
-                     volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn regs:.. static_shared:.. dynamic_shared:.. grid:..      2.x
+    timeline_label   volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn regs:.. shm:.. grid:.. block:..
+                     @@dense/MatMul:MatMul    1.15
+                     volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn regs:.. static_shared:..
+                     dynamic_shared:.. grid:..      2.x
 
-What `timeline.Timeline` makes of it has lost the kernels' names. TensorFlow before 1.15 writes no labels for them.
+`timeline.Timeline` drops the kernels' names. TensorFlow before 1.15 writes no labels for them.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ class Kernel(NamedTuple):
     """A kernel that ran.
 
     Attributes:
-        name: its name, with the parameters where it has any.
-        op: the op that launched it; empty where the profile doesn't say.
-        microseconds: how long it ran.
+        name: its name, with any parameters.
+        op: the op that launched it; empty if unknown.
+        microseconds: its time.
     """
 
     name: str
@@ -37,7 +39,10 @@ class Kernel(NamedTuple):
 
 
 def kernels_of_run(run_metadata: tf.RunMetadata) -> Dict[str, List[Kernel]]:
-    """The kernels of each node, by the streams of a RunMetadata. Copies of memory and kernels without a label are left out."""
+    """The kernels of each node, by the streams of a RunMetadata.
+
+    Copies of memory and kernels without a label are left out.
+    """
     found: Dict[str, List[Kernel]] = collections.defaultdict(list)
     for device in run_metadata.step_stats.dev_stats:
         for stats in device.node_stats if _STREAMS.match(device.device) else ():
@@ -55,7 +60,7 @@ def kernels_of_run(run_metadata: tf.RunMetadata) -> Dict[str, List[Kernel]]:
 
 
 def shapes_in(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, int, Any]]:
-    """Node, output and TensorShapeProto of each tensor that a RunMetadata describes."""
+    """Node, output and TensorShapeProto of each tensor in a RunMetadata."""
     for device in run_metadata.step_stats.dev_stats:
         for stats in device.node_stats:
             for output in stats.output:

@@ -15,20 +15,20 @@ from graphmp.policy.policy import tensor_core_ops
 from graphmp.session.steps.step_stats import seconds_by_op
 
 _STREAMS = "/stream:all"
-# What TensorFlow's optimizers make of an op: _FusedMatMul, _MklNativeConv2DBackpropFilterWithBias.
+# Ops made by TensorFlow's optimizers: _FusedMatMul, _MklNativeConv2DBackpropFilterWithBias.
 _REPLACED = re.compile(r"_+(?:Mkl)?(?:Native)?(?:PadWith)?(?:Fused)?(\w+?)(?:WithBias)?$")
 
 
 class Shares(NamedTuple):
-    """Seconds that the kernels of one step took, added up.
+    """Seconds of the kernels of one step, added up.
 
     Attributes:
         total: of all.
         products: of matmuls, convolutions and RNN kernels.
         casts: of Cast ops.
-        scaling: of what loss scaling, finite check and clip put in.
+        scaling: of loss scaling, finite check and clip.
         misfits: of products with a dimension that is no multiple of 8.
-        gpu: of what ran on a GPU, copies included.
+        gpu: on a GPU, copies included.
     """
 
     total: float = 0.0
@@ -44,7 +44,7 @@ class Shares(NamedTuple):
 
 
 def shares(run_metadata: tf.RunMetadata, graph_def: tf.GraphDef) -> Shares:
-    """Adds up the trace of a step of a graph."""
+    """Add up the trace of a step of a graph."""
     seconds = seconds_by_op(run_metadata)
     view = GraphView(with_inferred_shapes(graph_def))
     unfit = {name for name in view.nodes if misfit(view, name)}
@@ -64,7 +64,7 @@ def shares(run_metadata: tf.RunMetadata, graph_def: tf.GraphDef) -> Shares:
 
 
 def is_product(op: str) -> bool:
-    """Whether an op, as it ran, is one that half precision makes fast."""
+    """Whether an executed op is one that half precision makes fast."""
     replaced = _REPLACED.match(op)
     return (replaced.group(1) if replaced else op) in tensor_core_ops()
 

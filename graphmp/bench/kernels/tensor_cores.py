@@ -1,4 +1,4 @@
-"""One step of a graph under TensorFlow's trace, for what it says about the kernels that ran."""
+"""One step of a graph under TensorFlow's trace, to find its kernels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Traced(NamedTuple):
 
 
 def check(device: Device) -> None:
-    """Makes sure that there are Tensor Cores.
+    """Check that there are Tensor Cores.
 
     Raises:
         GraphmpError: GMP020.
@@ -54,7 +54,7 @@ def is_converted(source: str, tag: str) -> bool:
 
 
 def losses(meta_graph: tf.MetaGraphDef, config: Config) -> List[Dict[str, Any]]:
-    """Losses of a graph without a report, in a report's form, updates of loss scales included."""
+    """Losses of a graph without a report, in a report's form, with updates of loss scales."""
     found = find_losses(TrainingGraph(meta_graph, config, OpDefs(meta_graph)), config)
     return [
         {
@@ -69,16 +69,17 @@ def losses(meta_graph: tf.MetaGraphDef, config: Config) -> List[Dict[str, Any]]:
 def traced(
     meta_graph: tf.MetaGraphDef, training: List[Dict[str, Any]], source: str, options: Options
 ) -> Traced:
-    """Runs steps of a graph in this process and traces the last.
+    """Run steps of a graph in this process and trace the last.
 
     Args:
         meta_graph: the graph.
-        training: what trains in it, as a report's losses.
-        source: what it is called.
+        training: a report's losses.
+        source: its name.
         options: data and batch size, the smallest one.
 
     Raises:
-        GraphmpError: GMP023 where nothing trains, GMP024 where the step doesn't run; GMP002, GMP003, GMP005 and GMP013 for data.
+        GraphmpError: GMP023 if nothing trains, GMP024 if the step doesn't run; GMP002, GMP003,
+            GMP005 and GMP013 for data.
     """
     if not training:
         raise GraphmpError("GMP023", "%s: no training step was found in the graph" % source)

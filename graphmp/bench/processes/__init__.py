@@ -1,5 +1,6 @@
-"""The processes that run graphs for a bench, and what they measure.
+"""The processes that run graphs for a bench, and their measurements.
 
-`processes` starts what `child` is, `timed_session` is a graph that trains there, `feeds` its batches, `pipeline` the wait for its own
-input. `memory` is that of the process, `accumulation` what half-precision products add up in.
+`processes` starts `child`; there `timed_session` is a graph that trains, `feeds` its batches,
+`pipeline` the wait for its own input, `memory` the process's memory, `accumulation` the dtype in
+which half-precision products are added up.
 """

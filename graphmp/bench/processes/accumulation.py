@@ -1,4 +1,4 @@
-"""The precision in which half-precision products add up, measured on long sums."""
+"""The precision in which half-precision products are added up, measured on long sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _ROUNDING_BITS = {"float16": 11, "bfloat16": 8}
 
 
 def errors(dtype: str) -> Dict[str, Optional[float]]:
-    """For "matmul" and "convolution" the largest relative error of a sum, in units of the dtype's rounding error; None without a kernel."""
+    """The largest relative error of a sum for "matmul" and "convolution"; None without a kernel.
+
+    In units of the dtype's rounding error.
+    """
     random = np.random.RandomState(0)
     rows, columns = (0.1 * random.random_sample(shape) for shape in ((32, _TERMS), (_TERMS, 32)))
     pictures, filters = (
@@ -30,7 +33,7 @@ def errors(dtype: str) -> Dict[str, Optional[float]]:
 
 
 def _error(session: tf.Session, left: np.ndarray, right: np.ndarray, dtype: str) -> float:
-    """The factors are rounded first, so that what is left is the sums' own error."""
+    """The factors are rounded first, so that only the sums' own error remains."""
     a, b = (
         tf.cast(tf.placeholder_with_default(value.astype(np.float32), value.shape), dtype)
         for value in (left, right)

@@ -1,8 +1,8 @@
-"""The processes that run graphs for a bench. Orders come as lines of JSON, answers go back so.
+"""The processes that run graphs for a bench: orders and answers are lines of JSON.
 
-`main` imports TensorFlow once, and forks a process for each specification that it reads: that one takes orders until one of them is to
-end. How a process ended is an answer too, for one without memory may be killed. All end with their parent, whose end closes their
-standard input.
+`main` imports TensorFlow once, and forks a process for each specification that it reads; that
+process takes orders until one tells it to end. How a process ended is an answer too, since one
+without memory may be killed. All end with their parent, whose end closes their standard input.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from graphmp.session.steps.step_stats import peak_bytes
 from graphmp.wording import first_line
 
 _STDOUT = 1
-_TRACES = 3  # the quickest step is the one that others disturbed least
+_TRACES = 3  # the quickest step is the least disturbed one
 
 
 class Child:
-    """Sessions of the graphs, by variant; each method but `answer` is an order."""
+    """Sessions of the graphs, by variant; each method except `answer` is an order."""
 
     def __init__(self, spec: Dict[str, Any]):
-        """Nothing is run yet; `spec` is what `processes.spec` makes."""
+        """Nothing runs yet; `spec` is a result of `processes.spec`."""
         self._trainings = {
             name: TrainingFile(*values) for name, values in spec["trainings"].items()
         }
@@ -43,14 +43,18 @@ class Child:
         self._batches: Dict[str, List[Dict[str, Any]]] = {}
 
     def answer(self, order: Dict[str, Any]) -> Dict[str, Any]:
-        """Carries out an order: {"value": ...}, or {"trouble": [status, message]}, or {"error": [code, message, exit status]}."""
+        """Carry out an order.
+
+        Returns {"value": ...}, {"trouble": [status, message]}, or {"error": [code, message, exit
+        status]}.
+        """
         try:
             return {"value": getattr(self, order["order"])(*order["arguments"])}
         except GraphmpError as error:
             return {"error": [error.code, error.message, error.exit_status]}
         except (tf.errors.ResourceExhaustedError, MemoryError) as error:
             return {"trouble": [OUT_OF_MEMORY, first_line(error)]}
-        except Exception as error:  # TensorFlow raises what it likes
+        except Exception as error:  # TensorFlow raises errors of any type
             return {
                 "trouble": [
                     OUT_OF_MEMORY if says_no_memory(str(error)) else FAILED,
@@ -59,7 +63,7 @@ class Child:
             }
 
     def make_batches(self, data: str, sizes: List[int], seed: int, folder: str) -> List[Any]:
-        """Writes the batches; returns what was made, and the wait for the graph's own input."""
+        """Write the batches; return their sizes, and the wait for the graph's own input."""
         original = TimedSession(self._trainings[FLOAT32], self._gpu_memory)
         made = feeds.make(original, data, sizes, seed, pathlib.Path(folder))
         return [made, pipeline.measure(original, feeds.read(made[0].path, 1)[0])]
@@ -69,9 +73,10 @@ class Child:
         return accumulation.errors(dtype)
 
     def fit(self, variant: str, path: str, seconds: float) -> List[Any]:
-        """Runs a variant alone: what memory it takes, where its step spends its time, and how long a step takes.
+        """Run a variant alone: its memory, the shares of its step, and the time of a step.
 
-        It has about so many seconds: where steps are long, there are fewer of them. The session stays open for other batches.
+        It has about so many seconds: long steps are fewer. The session stays open for other
+        batches.
         """
         ends = time.monotonic() + seconds
         try:
@@ -89,7 +94,7 @@ class Child:
             raise
 
     def open(self, variant: str, path: str, warmup: int) -> None:
-        """Makes a variant ready to be timed; a session that is open is taken."""
+        """Prepare a variant for timing; an open session is reused."""
         if path not in self._batches:
             self._batches = {path: feeds.read(path)}
         training = self._opened(variant)
@@ -101,7 +106,7 @@ class Child:
         return self._open[variant].timed(self._batches[path], count)
 
     def close(self, variant: str) -> None:
-        """Gives back what a variant holds."""
+        """Free a variant's resources."""
         session = self._open.pop(variant, None)
         if session is not None:
             session.close()
@@ -113,9 +118,9 @@ class Child:
 
 
 def main() -> None:
-    """Serves until its standard input is closed."""
+    """Serve until standard input is closed."""
     answers = os.fdopen(os.dup(_STDOUT), "w")
-    os.dup2(sys.stderr.fileno(), _STDOUT)  # what TensorFlow and others print is no answer
+    os.dup2(sys.stderr.fileno(), _STDOUT)  # output of TensorFlow and others is no answer
     if tf.__version__ > "2":
         tf.disable_v2_behavior()
     tf.logging.set_verbosity(tf.logging.ERROR)
@@ -131,7 +136,7 @@ def main() -> None:
 
 
 def _serve(spec: Dict[str, Any], answers: IO[str]) -> None:
-    """Carries out orders until the one to end; does not return."""
+    """Carry out orders until the one to end; does not return."""
     try:
         memory.be_killed_first()
         if spec["memory_limit"] and not spec["on_gpu"]:
@@ -150,7 +155,7 @@ def _serve(spec: Dict[str, Any], answers: IO[str]) -> None:
 
 
 def _orders() -> Iterator[str]:
-    """Lines, each read when it is asked for: the next one may be for another process."""
+    """Lines, each read on demand: the next one may be for another process."""
     return iter(sys.stdin.readline, "")
 
 

@@ -1,4 +1,7 @@
-"""The batches of a bench: made once from the original graph, written to files, fed to every variant alike."""
+"""The batches of a bench.
+
+Made once from the original graph, written to files, fed to all variants.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,10 @@ class BatchFile(NamedTuple):
     """The batches for one size.
 
     Attributes:
-        asked: the size that was asked for.
-        batch_size: the one that they have; None where nothing that is fed has a dimension.
+        asked: the requested size.
+        batch_size: the actual one; None if no fed tensor has a dimension.
         path: the file with them.
-        seconds: that a batch takes to make, where someone gave the data; else None.
+        seconds: to make a batch of given data; else None.
     """
 
     asked: int
@@ -39,17 +42,18 @@ class BatchFile(NamedTuple):
 def make(
     original: TimedSession, data: str, sizes: Sequence[int], seed: int, folder: pathlib.Path
 ) -> List[BatchFile]:
-    """Makes the batches of all sizes; one where graph or data have a batch size of their own.
+    """Make the batches of all sizes; only one if graph or data have a batch size of their own.
 
     Args:
         original: the original graph.
         data: an .npz file, or `file.py:function`; empty for made-up batches.
-        sizes: of dimensions that the graph leaves open, in rising order.
+        sizes: of dimensions that the graph leaves open, in ascending order.
         seed: of made-up batches.
         folder: to write to.
 
     Raises:
-        GraphmpError: GMP002, GMP003, GMP005 for data that doesn't fit or can't be read, GMP013 where no made-up batch runs.
+        GraphmpError: GMP002, GMP003, GMP005 for data that doesn't fit or can't be read, GMP013 if
+            no made-up batch runs.
     """
     with original.graph.as_default():
         wanted = wanted_tensors(original.graph, original.view, _names(original))
@@ -61,7 +65,7 @@ def make(
 
 
 def read(path: str, count: int = BATCHES) -> List[Batch]:
-    """The first batches of a file; no more than these are in memory."""
+    """The first batches of a file; only these are in memory."""
     with open(path, "rb") as file:
         return [pickle.load(file) for _ in range(count)]
 
@@ -87,7 +91,7 @@ def _sources(
 
 
 def _guess(original: TimedSession, wanted: List[Wanted], size: int, seed: int) -> Guess:
-    """The first guess of the open dimensions that the step runs with; one for which there is no memory is right, too."""
+    """The first guess of the open dimensions that the step runs with, or that exceeds memory."""
     tried: List[Guess] = []
 
     def attempts() -> Iterator[Batches]:
@@ -104,7 +108,7 @@ def _guess(original: TimedSession, wanted: List[Wanted], size: int, seed: int) -
 
 
 def _resized(guess: Guess, before: int, size: int) -> Guess:
-    """A guess for another batch size; one that isn't the batch size is what the graph insists on."""
+    """A guess for another batch size; other sizes are constants of the graph."""
     other = size if guess.other == before != OTHER_DIMENSION else guess.other
     return guess._replace(first=size if guess.first == before else guess.first, other=other)
 
@@ -128,7 +132,7 @@ def _write(
 
 
 def _batch_size(batch: Batch, wanted: List[Wanted], asked: int) -> Optional[int]:
-    """The first dimension: what was asked for, where an open one has it; else the commonest."""
+    """The first dimension: the requested one if an open one has it; else the most frequent."""
     first = [(tensor, batch[tensor.name].shape[0]) for tensor in wanted if batch[tensor.name].ndim]
     if any(
         size == asked for tensor, size in first if tensor.shape is None or tensor.shape[0] is None

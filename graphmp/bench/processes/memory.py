@@ -1,4 +1,4 @@
-"""The memory of this process: what a GPU's allocator and the system say of it."""
+"""The memory of this process, by a GPU's allocator and the system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _SCORE = pathlib.Path("/proc/self/oom_score_adj")
 
 
 def measured(in_trace: int) -> ProcessMemory:
-    """The peaks since the process began; of TensorFlow's tensors on a GPU, else as given, from the trace of a step."""
+    """The peaks since the process began; of tensors by the GPU's allocator, else as given.
+
+    The given number is from the trace of a step.
+    """
     peak = allocator_peak()
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
     return ProcessMemory(
@@ -26,7 +29,7 @@ def measured(in_trace: int) -> ProcessMemory:
 
 
 def allocator_peak() -> Optional[int]:
-    """The most bytes that the first GPU's allocator had given out; None without a GPU."""
+    """The peak of the first GPU's allocator, in bytes; None without a GPU."""
     if not tf.config.experimental.list_physical_devices("GPU"):
         return None
     if tf.__version__ > "2":
@@ -38,7 +41,7 @@ def allocator_peak() -> Optional[int]:
 
 
 def be_killed_first() -> None:
-    """Where memory runs out, Linux is to end this process and no other."""
+    """Make Linux end this process first if memory runs out."""
     try:
         _SCORE.write_text("1000")
     except OSError:  # another system, or not allowed
@@ -46,7 +49,7 @@ def be_killed_first() -> None:
 
 
 def limit(size: int) -> None:
-    """Has the system refuse this process more memory than that, code and stacks of the libraries included."""
+    """Limit the memory of this process, including code and stacks of the libraries."""
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     resource.setrlimit(
         resource.RLIMIT_DATA, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard)

@@ -1,4 +1,7 @@
-"""How long a step waits for the graph's own input pipeline: steps with it against steps that are fed one of its elements."""
+"""The time that a step waits for the graph's own input pipeline.
+
+Steps with it are compared with steps that are fed one of its elements.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,13 @@ _WARMUP, _STEPS = 2, 10
 
 
 def measure(original: TimedSession, batch: Dict[str, Any]) -> Input:
-    """The share of a step that waits; a message where the pipeline doesn't run without its script, neither where there is none.
+    """The share of a step that waits; or a message if the pipeline doesn't run without its script.
+
+    Neither if there is none.
 
     Args:
         original: the original graph.
-        batch: what it is fed, iterators included.
+        batch: its feeds, iterators included.
     """
     elements = [
         name for name in batch if original.view.nodes[name.rpartition(":")[0]].op in _ITERATORS
@@ -41,7 +46,7 @@ def measure(original: TimedSession, batch: Dict[str, Any]) -> Input:
 
 
 def _initialise(original: TimedSession) -> None:
-    """Runs what gives iterators their datasets."""
+    """Initialise iterators with their datasets."""
     makers: List[str] = [
         name for name, node in original.view.nodes.items() if node.op == "MakeIterator"
     ]

@@ -1,4 +1,4 @@
-"""Processes that run graphs for a bench, and what their end means."""
+"""Processes that run graphs for a bench, and the meaning of their end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ END, ENDED, LATE = (
     "end",
     "ended",
     "late",
-)  # the order that a process is to end; the answers that it did, or was since it gave none
+)  # the order to end a process; the answers that it did, or had to be killed
 _NO_MEMORY = (
     "bad_alloc",
     "out of memory",
@@ -52,11 +52,11 @@ class Trouble(Exception):
 
 
 def spec(trainings: Mapping[str, TrainingFile], memory_limit: int, on_gpu: bool) -> Dict[str, Any]:
-    """The orders of a process.
+    """The specification of a process.
 
     Args:
         trainings: the graphs by variant.
-        memory_limit: bytes that it may take; 0 for what the machine has.
+        memory_limit: bytes for the process; 0 for the machine's memory.
         on_gpu: whether these are a GPU's.
     """
     return {
@@ -67,7 +67,10 @@ def spec(trainings: Mapping[str, TrainingFile], memory_limit: int, on_gpu: bool)
 
 
 class Starter:
-    """A process with TensorFlow imported, from which those that run graphs are forked; started when it is first asked."""
+    """A process with TensorFlow imported, from which those that run graphs are forked.
+
+    It is started on first use.
+    """
 
     def __init__(self, folder: pathlib.Path):
         """Nothing is started yet; `folder` is for its log."""
@@ -75,7 +78,7 @@ class Starter:
         self._child: Optional[Any] = None
 
     def ask(self, order: Dict[str, Any], limit: Optional[float] = None) -> Dict[str, Any]:
-        """The answer to an order; that it ended, where it did or where it gives none within so many seconds."""
+        """The answer to an order, or that the process ended or exceeded its time."""
         child = self._child = self._child or self._start()
         try:
             child.stdin.write(json.dumps(order) + "\n")
@@ -101,7 +104,7 @@ class Starter:
         return self._log.stat().st_size if self._log.exists() else 0
 
     def close(self) -> None:
-        """Ends it, and what was forked from it, whatever they do."""
+        """End it, and its forks, whatever they do."""
         child, self._child = self._child, None
         if child is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -128,14 +131,17 @@ class Starter:
 
 
 class Process:
-    """A process that runs graphs, begun when it is first asked, and anew after it died; to be closed after use."""
+    """A process that runs graphs, started on first use and restarted after its death.
+
+    To be closed after use.
+    """
 
     def __init__(self, specification: Dict[str, Any], starter: Starter):
-        """Nothing is begun yet.
+        """Nothing is started yet.
 
         Args:
-            specification: of `spec`.
-            starter: what it is forked from.
+            specification: from `spec`.
+            starter: the process to fork.
         """
         self._specification = specification
         self._starter = starter
@@ -143,11 +149,11 @@ class Process:
         self._log_start = 0
 
     def ask(self, order: str, *arguments: Any, limit: Optional[float] = None) -> Any:
-        """Has an order carried out, within so many seconds where there is a limit.
+        """Have an order carried out, within a number of seconds if limited.
 
         Raises:
-            Trouble: where there is no memory, where it fails, where the process dies, where it takes too long.
-            GraphmpError: what the child says is the user's.
+            Trouble: there is no memory, it fails, the process dies, or it takes too long.
+            GraphmpError: the user's errors, from the child.
         """
         if not self._begun:
             self._log_start = self._starter.logged
@@ -174,7 +180,7 @@ class Process:
         return value_of(answer)
 
     def close(self) -> None:
-        """Has it end."""
+        """End it."""
         if self._begun:
             self._begun = False
             self._starter.ask({"order": END})
@@ -190,7 +196,7 @@ class Process:
 
 
 def says_no_memory(text: str) -> bool:
-    """Whether a message is about memory that couldn't be had; oneDNN says it as status 1 (2.21)."""
+    """Whether a message is about missing memory; oneDNN reports it as status 1 (2.21)."""
     return any(words in text.lower() for words in _NO_MEMORY)
 
 
@@ -198,7 +204,7 @@ def value_of(answer: Dict[str, Any]) -> Any:
     """The value of an answer.
 
     Raises:
-        Trouble, GraphmpError: as it says.
+        Trouble, GraphmpError: the answer is one.
     """
     if "trouble" in answer:
         raise Trouble(*answer["trouble"])
@@ -210,11 +216,12 @@ def value_of(answer: Dict[str, Any]) -> Any:
 def death(returncode: int, log: str, limited: bool) -> Trouble:
     """The cause of a process's end.
 
-    A kernel that has no memory kills, and so does code that expects to get what it asks for; under a limit any signal means that.
+    A kernel without memory kills processes, and code that doesn't expect failing allocations
+    crashes; under a limit any signal means that.
 
     Args:
         returncode: of the process; negative for a signal.
-        log: what it wrote.
+        log: its output.
         limited: whether it had a memory limit.
     """
     last = ([line for line in log.splitlines() if line.strip()] or ["nothing"])[-1].strip()

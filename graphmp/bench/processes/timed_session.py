@@ -20,8 +20,8 @@ class TrainingFile(NamedTuple):
 
     Attributes:
         path: of the MetaGraphDef.
-        targets: nodes that a step runs.
-        initializers: nodes that give variables and tables their first values.
+        targets: nodes of a step.
+        initializers: nodes that initialise variables and tables.
     """
 
     path: str
@@ -37,14 +37,14 @@ class TimedSession(TrainingSession):
     """
 
     def __init__(self, training: TrainingFile, gpu_memory: int = 0):
-        """Imports and initialises it.
+        """Import and initialise it.
 
         Args:
             training: the graph.
-            gpu_memory: bytes of a GPU that the process may take; 0 for all.
+            gpu_memory: bytes of a GPU for the process; 0 for all.
 
         Raises:
-            Exception: what TensorFlow raises where it doesn't import the graph or has no memory.
+            Exception: errors of TensorFlow's import, or of missing memory.
         """
         meta_graph = read_graph(training.path)
         self.view = GraphView(meta_graph.graph_def)
@@ -52,7 +52,7 @@ class TimedSession(TrainingSession):
         self.initialise(training.initializers, sparing=True)
 
     def timed(self, batches: Sequence[Dict[str, Any]], count: int) -> List[float]:
-        """Seconds of each of some steps, the batches in turn; Python collects no garbage meanwhile."""
+        """Seconds of each of some steps, with the batches in turn, without garbage collections."""
         found = []
         gc.collect()
         gc.disable()
@@ -68,7 +68,7 @@ class TimedSession(TrainingSession):
 
 
 def _config(gpu_memory: int) -> tf.ConfigProto:
-    """A device that isn't there is replaced, and a GPU's memory is taken as it is needed."""
+    """Missing devices are replaced, and a GPU's memory is taken as needed."""
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.allow_growth = True
     if gpu_memory:

@@ -1,4 +1,4 @@
-"""A bench as a picture: milliseconds a step, speed-up and memory by batch size."""
+"""A bench as a picture: milliseconds of a step, speed-up and memory by batch size."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _COLOURS = dict(zip(VARIANTS, ("#555555", "#1b7f5c", "#b5651d")))
 _MARKERS = dict(zip(VARIANTS, "os^"))
 _SIZE = (13, 4.6)  # inches
 _DPI = 120
-_APART = 0.12  # of a batch size's place, between variants
+_APART = 0.12  # between variants, in units of the distance between batch sizes
 _ROOM = 1.12  # above the highest point
 _BEYOND = "goes on to the number"
-_LONGEST = 2  # times the value: how much of an error bar is shown at least
+_LONGEST = 2  # times the value: the minimum of an error bar that is shown
 
 Bars = Optional[Tuple[float, float, float]]  # a value and the ends of its error bar
 
@@ -59,7 +59,10 @@ def render(bench: Bench, form: str) -> bytes:
 
 
 def _panel(axes: Any, bench: Bench, title: str, value: Callable[[Bench, BenchRun], Bars]) -> None:
-    """Points with their intervals, a variant each, the batch sizes at equal distances; what was not measured is not drawn."""
+    """Points with their intervals, one for each variant, with equidistant batch sizes.
+
+    Missing measurements are not drawn.
+    """
     sizes, top = bench.batch_sizes, 0.0
     placed = [
         (
@@ -112,7 +115,7 @@ def _panel(axes: Any, bench: Bench, title: str, value: Callable[[Bench, BenchRun
 def _points(
     axes: Any, points: List[Tuple[float, Tuple[float, float, float]]], top: float, colour: str
 ) -> None:
-    """The intervals; one that leaves the picture ends in an arrow at its edge, with the number that it reaches."""
+    """The intervals; one that leaves the picture ends in an arrow with its end as a number."""
     for place, (_, low, high) in points:
         inside = min(high, top)
         if high > low:
@@ -146,7 +149,7 @@ def _points(
 
 
 def _threshold(axes: Any, value: float, meaning: str, **style: Any) -> None:
-    """A level line with its value at the right edge, outside, and its meaning in the legend."""
+    """A horizontal line with its value at the right edge, and its meaning in the legend."""
     axes.axhline(value, linewidth=1, zorder=1, label=meaning, **style)
     axes.annotate(
         "%gx" % value,

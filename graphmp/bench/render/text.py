@@ -1,4 +1,4 @@
-"""A bench in words: what was timed and how, what its numbers come to, what to do next."""
+"""A bench in words: what was timed and how, the result, and what to do next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def variant(bench: Bench, name: str) -> str:
 
 
 def methods(bench: Bench) -> List[str]:
-    """How the steps were timed; batch sizes that were timed alike are named together."""
+    """How the steps were timed; batch sizes with equal methods are named together."""
     ways: Dict[Tuple[int, int, int], List[str]] = {}
     for run in bench.runs:
         if run.status == TIMED:
@@ -65,12 +65,12 @@ def ratio(value: Optional[Ratio]) -> List[str]:
 
 
 def batch(size: Optional[int]) -> str:
-    """A batch size; a dash where nothing is fed."""
+    """A batch size; a dash if nothing is fed."""
     return "-" if size is None else format(size, ",")
 
 
 def missing(bench: Bench) -> List[str]:
-    """The variants that are not in the table, and why."""
+    """The variants missing in the table, and why."""
     return [
         "%s: not timed: %s" % (variant(bench, name), why)
         for name, why in bench.variants.items()
@@ -79,12 +79,12 @@ def missing(bench: Bench) -> List[str]:
 
 
 def trouble(run: BenchRun) -> str:
-    """The words of a run without times in their place."""
+    """Words in place of a run's missing times."""
     return "%s: %s" % (run.status, printable(run.message)) if run.message else run.status
 
 
 def memory_lines(bench: Bench) -> List[str]:
-    """Which batch sizes only the conversion can run."""
+    """Batch sizes that only the conversion can run."""
     if not bench.only_converted:
         return []
     sizes = ", ".join(format(size, ",") for size in bench.only_converted)
@@ -118,7 +118,7 @@ def input_line(bench: Bench) -> str:
 
 
 def sums(bench: Bench) -> str:
-    """The precision in which half-precision products add up, and its cause.
+    """The precision in which half-precision products are added up, and its cause.
 
     Nothing without half precision.
     """
@@ -182,7 +182,7 @@ def next_step(bench: Bench, is_graph: bool) -> str:
 
 
 def _larger(bench: Bench, inspect: str) -> str:
-    """Larger batches, where they can be asked for."""
+    """Larger batches, if they can be requested."""
     return inspect if bench.fixed else "larger --batch_sizes, or: %s" % inspect
 
 

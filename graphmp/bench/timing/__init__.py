@@ -1,1 +1,1 @@
-"""Which steps a bench times, in which order, and their statistics."""
+"""The steps that a bench times, their order, and their statistics."""

@@ -1,9 +1,11 @@
-"""How much a bench times: warm-up, steps and rounds by what a step takes and by the time that there is.
+"""How much a bench times: warm-up, steps and rounds, by the time of a step and the available time.
 
-1. A round is short, so that what slows the machine down for a while slows all of a round down: a variant's turn takes about a quarter of
-   a second, or 10 steps, and fewer where there is time for fewer than 10 such rounds.
-2. Rounds end when the time is up, not before 3 of them, or when 10 have shown each speed-up within 1%.
-3. What --warmup, --steps and --rounds say is done as they say.
+1. A round is short, so that temporary slowness of the machine affects a whole round: a variant's
+   turn takes about a quarter of a second, or 10 steps, and fewer if there is time for fewer than 10
+   such rounds.
+2. Rounds end when the time is up, but not before 3 of them, or when 10 have shown each speed-up
+   within 1%.
+3. --warmup, --steps and --rounds are used exactly.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from graphmp.bench.timing.timings import Rounds, speedup
 LEAST_ROUNDS = 3
 ENOUGH_ROUNDS = 10
 _WARMUP = 3
-_WARMUP_SHARE = 0.1  # of the time that there is
+_WARMUP_SHARE = 0.1  # of the available time
 _TURN = 0.25  # seconds
-_STEPS = (10, 50)  # of a turn: what a quarter of a second is made of at least and at most
+_STEPS = (10, 50)  # of a turn: minimum and maximum for a quarter of a second
 now = time.monotonic
 
 
@@ -31,7 +33,7 @@ class Schedule:
 
     Attributes:
         steps: of a variant in each round.
-        rounds: 0 where the time decides.
+        rounds: 0 if the time decides.
         ends: when the time is up, by `now`.
     """
 
@@ -40,11 +42,11 @@ class Schedule:
     ends: float
 
     def goes_on(self, rounds: Mapping[str, Rounds], began: float) -> bool:
-        """Whether there is to be another round.
+        """Whether there is another round.
 
         Args:
-            rounds: those that were timed, by variant.
-            began: when the first one did.
+            rounds: the timed rounds, by variant.
+            began: the start of the first one.
         """
         first, *others = rounds.values()
         done = len(first)
@@ -57,12 +59,12 @@ class Schedule:
         return done < ENOUGH_ROUNDS or not all(speedup(first, other).is_narrow for other in others)
 
     def left(self, done: int, began: float, seconds: float) -> float:
-        """Seconds that the rounds will take yet.
+        """Seconds for the remaining rounds.
 
         Args:
-            done: how many rounds were timed.
-            began: when the first one did.
-            seconds: that a round takes, as long as none was timed.
+            done: the number of timed rounds.
+            began: the start of the first one.
+            seconds: of a round, until one has been timed.
         """
         each = (now() - began) / done if done else seconds
         if self.rounds:
@@ -75,8 +77,8 @@ def warmup(options: Options, seconds: float, share: float) -> int:
 
     Args:
         options: of the bench.
-        seconds: that one step of every variant takes.
-        share: seconds that there are for one batch size.
+        seconds: of one step of every variant.
+        share: seconds for one batch size.
     """
     if options.warmup or not options.fits_the_time:
         return options.warmup or _WARMUP
@@ -89,7 +91,7 @@ def schedule(options: Options, seconds: Sequence[float], share: float) -> Schedu
     Args:
         options: of the bench.
         seconds: of a step, by variant.
-        share: seconds that there are for the rounds.
+        share: seconds for the rounds.
     """
     most = max(_STEPS[0], min(_STEPS[1], math.ceil(_TURN * len(seconds) / sum(seconds))))
     fitting = int(share / sum(seconds) / (options.rounds or ENOUGH_ROUNDS))
@@ -97,6 +99,6 @@ def schedule(options: Options, seconds: Sequence[float], share: float) -> Schedu
 
 
 def cost(options: Options, seconds: float) -> float:
-    """Seconds that one batch size takes at least, where one step of every variant takes so many."""
+    """The minimum of seconds for one batch size, given those of one step of every variant."""
     steps, rounds = options.steps or 1, options.rounds or LEAST_ROUNDS
     return seconds * ((options.warmup or 1) + steps * rounds)

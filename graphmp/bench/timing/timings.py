@@ -1,8 +1,9 @@
-"""Statistics of steps that were timed in rounds: in each round every variant runs a few steps, one variant after another.
+"""Statistics of steps timed in rounds: in each, every variant runs a few steps in turn.
 
-One estimator serves times and speed-ups. A variant's step time is the geometric mean of its rounds' medians. A speed-up is the quotient
-of two step times, which is also the geometric mean of the rounds' own ratios. What slows the machine down for a while slows a round's
-variants down alike, so the interval is paired by rounds: Student's t interval of the logarithms of these ratios.
+One estimator serves times and speed-ups. A variant's step time is the geometric mean of its rounds'
+medians. A speed-up is the quotient of two step times, which is also the geometric mean of the
+rounds' own ratios. Temporary slowness of the machine affects all variants of a round alike, so that
+the interval is paired by rounds: Student's t interval of the logarithms of these ratios.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ NARROW = 0.01  # of a speed-up
 
 
 class Spread(NamedTuple):
-    """Seconds a step: the median, the quartiles, the extremes."""
+    """Seconds of a step: the median, the quartiles, the extremes."""
 
     median: float
     first_quartile: float
@@ -29,7 +30,7 @@ class Spread(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """How many times as fast one is as another, and the interval that holds it with 95% confidence: None with a single round."""
+    """A speed-up and its 95% confidence interval; None with a single round."""
 
     value: float
     low: Optional[float]
@@ -37,17 +38,17 @@ class Ratio(NamedTuple):
 
     @property
     def shows_a_difference(self) -> bool:
-        """Whether the interval leaves 1 out."""
+        """Whether the interval excludes 1."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
     @property
     def is_narrow(self) -> bool:
-        """Whether the interval reaches no further than NARROW to either side."""
+        """Whether the interval extends at most NARROW to either side."""
         return self.low is not None and self.value / self.low <= 1 + NARROW
 
 
 def order(names: Sequence[str], number: int) -> List[str]:
-    """The order of the variants in a round: each comes first, second, ... equally often."""
+    """The order of the variants in a round: each is first, second, ... equally often."""
     turn = number % len(names)
     return [*names[turn:], *names[:turn]]
 
@@ -59,12 +60,15 @@ def spread(rounds: Rounds) -> Spread:
 
 
 def step_time(rounds: Rounds) -> float:
-    """Seconds a step: the geometric mean of the rounds' medians."""
+    """Seconds of a step: the geometric mean of the rounds' medians."""
     return math.exp(float(np.mean(_logarithms(rounds))))
 
 
 def speedup(slow: Rounds, fast: Rounds) -> Ratio:
-    """How many times as fast `fast` is as `slow`: the quotient of their step times; both have the same rounds."""
+    """The speed-up of `fast` against `slow`: the quotient of their step times.
+
+    Both have the same rounds.
+    """
     logs = _logarithms(slow) - _logarithms(fast)
     mean = float(np.mean(logs))
     if len(logs) < 2:

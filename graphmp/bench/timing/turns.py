@@ -1,4 +1,4 @@
-"""Steps of several graphs in turn: what slows the machine down for a while slows them all down."""
+"""Steps of several graphs in turns: temporary slowness of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def timed(
     Args:
         runs: those that have the memory to run alone.
         path: of the batches.
-        process: what runs them.
+        process: runs them.
         options: steps and rounds.
-        share: seconds that there are, where the options let the time decide.
-        tell: told how many seconds are left.
+        share: seconds available, if the options let the time decide.
+        tell: receives the number of seconds left.
     """
     turns = _Turns(runs, path, process, options, share, tell)
     apart = False
