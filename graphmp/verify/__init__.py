@@ -1,4 +1,4 @@
-"""Proofs that a converted graph computes what its original does. Nothing here knows how conversions are made."""
+"""Proofs that a converted graph computes the same as its original, independent of converters."""
 
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
 from graphmp.verify.prove import verify

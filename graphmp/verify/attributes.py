@@ -1,4 +1,7 @@
-"""Which attributes of a node a conversion may change, each with its rule; all others must be as in the original."""
+"""Attributes of a node that a conversion may change, each with its rule.
+
+All others must be equal.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from graphmp.tf_hooks.op_defs import WIDER
 
 _HINTS = frozenset(
     ("_class", "_output_shapes", "_has_manual_control_dependencies")
-)  # what TensorFlow may assume, and what is placed together
+)  # hints for TensorFlow, and colocation
 _OF_ARGUMENTS = ("T", "Tin", "Tout", "output_shapes")  # of calls
 _WIDER = "U"  # of WIDER: the dtype of statistics
 _LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895314e38}
@@ -29,8 +32,10 @@ def changed(
     Args:
         before: the original's.
         after: the other.
-        are_calls: whether both are calls of functions, whose bodies are compared, not their names.
-        hand_on: whether the other hands more to its functions: the types of that are compared with those of their arguments.
+        are_calls: whether both are calls of functions, whose bodies are compared instead of their
+            names.
+        hand_on: whether the other passes more to its functions: those types are compared with the
+            arguments' types.
     """
     wider = WIDER.get(before.op) == after.op
     if before.op != after.op and not wider and not are_calls:
@@ -56,7 +61,10 @@ def changed(
 
 
 def without_more(old: tf.AttrValue, new: tf.AttrValue) -> tf.AttrValue:
-    """A list of types or shapes without what it has more than another one; as it is where some of that is no scalar."""
+    """A list of types or shapes without its additional elements.
+
+    Unchanged if some are no scalars.
+    """
     kept, known = tf.AttrValue(), len(old.list.type) + len(old.list.shape)
     if any(shape.dim or shape.unknown_rank for shape in new.list.shape[known:]):
         return new
@@ -85,7 +93,10 @@ def _allowed(op: str, old: tf.AttrValue, new: tf.AttrValue) -> bool:
 
 
 def _same_arguments(old: Any, new: Any) -> bool:
-    """Whether two attributes name functions and give them the same attributes; the bodies are compared elsewhere."""
+    """Whether two attributes name functions with the same attributes.
+
+    Bodies are compared elsewhere.
+    """
     return bool(new.name) and old.attr == new.attr
 
 
@@ -94,7 +105,7 @@ def _narrowed(old: int, new: int) -> bool:
 
 
 def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:
-    """Whether a constant holds the float32 one rounded, and nothing in it became infinite."""
+    """Whether a constant is the rounded float32 one, without new infinities."""
     if not _narrowed(old.dtype, new.dtype):
         return False
     if old.tensor_shape != new.tensor_shape:
@@ -107,7 +118,7 @@ def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:
 
 
 def _even(*arrays: np.ndarray) -> List[np.ndarray]:
-    """Arrays whose last element fills the rest, of the length of the longest."""
+    """Arrays extended by their last element to the length of the longest."""
     longest = max(map(len, arrays))
     return [
         np.concatenate([array, np.repeat(array[-1:], longest - len(array))]) for array in arrays
@@ -115,7 +126,7 @@ def _even(*arrays: np.ndarray) -> List[np.ndarray]:
 
 
 def functions(before: tf.NodeDef, after: tf.NodeDef) -> Iterator[Tuple[str, str]]:
-    """The functions that two nodes call, side by side."""
+    """The functions that two nodes call, in pairs."""
     yield before.op, after.op
     for key in before.attr:
         if key in after.attr:

@@ -1,4 +1,4 @@
-"""The proof of one body: the main graph, or a function's, on both sides."""
+"""The proof of one body: the main graph, or a function's, before and after."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class Body:
         sides: the body before and after.
         scales: its loss scales.
         clips: its clips.
-        checkpoints: what keeps its scales.
+        checkpoints: saves and restores of its scales.
         gates: the gates of its writes.
-        erasure: what its added nodes mean.
-        order: who waits for whom.
-        ways: where values get to.
-        sources: the outputs where gradients come from that are divided by a scale that adapts, with that.
-        called: the calls of functions whose bodies are known.
-        calls: the functions that it calls, side by side.
+        erasure: the meaning of its added nodes.
+        order: its control edges.
+        ways: the paths of values.
+        sources: the outputs that are divided by a dynamic scale, with that scale.
+        called: the calls of functions with known bodies.
+        calls: the functions that it calls, in pairs.
     """
 
     def __init__(self, sides: Sides, functions: Any):
-        """`functions`: those of both graphs, of functions.py."""
+        """`functions`: those of both graphs, from functions.py."""
         self.sides = sides
         self._matcher = Matcher(sides.after.view, sides.added, TEMPLATES)
         self._matcher.used |= sides.more_arguments
@@ -69,7 +69,7 @@ class Body:
         self._matcher.used |= set(self._known_results())
 
     def _known_results(self) -> Iterator[str]:
-        """Added results that are flags, or added arguments as they are."""
+        """Added results that are flags, or unchanged added arguments."""
         view = self.sides.after.view
         for name in sorted(self.sides.added):
             if view.nodes[name].op == RESULT:
@@ -78,7 +78,7 @@ class Body:
                     yield name
 
     def _sources(self) -> Dict[Port, FrozenSet[str]]:
-        """Divisions by scales that adapt, and what calls give of such."""
+        """Divisions by dynamic scales, including those inside calls."""
         found = {port: frozenset((scale,)) for port, scale in self.erasure.divisions().items()}
         for call in self.called:
             for place, scales in self.called.gradients(call).items():
@@ -93,7 +93,7 @@ class Body:
         return {port: scales for port, scales in adapting.items() if scales}
 
     def named(self, node: str, function: str, scale: str) -> Optional[str]:
-        """The name in this body of what a function that a node calls knows as a scale."""
+        """The name in this body for a scale of a function that a node calls."""
         call = self.called.call(node)
         found = (
             [each for each in call.functions if each.name == function] if call is not None else []
@@ -105,7 +105,7 @@ class Body:
         )
 
     def plain(self, port: Port) -> Port:
-        """The output that a copy is of."""
+        """The output behind copies."""
         return self._matcher.plain(port)
 
     def unexplained(self) -> Iterator[Fault]:
@@ -117,21 +117,23 @@ class Body:
                 yield Fault(name, "fits no template of what a conversion puts in")
 
     def _lives_on(self, name: str) -> bool:
-        """Whether an added node lives behind a write that has a gate, for those who wait for it, be it nobody."""
+        """Whether an added node stays alive behind a gated write, for nodes that wait for it, if
+        any.
+        """
         found = self._matcher.match("alive", Port(name, 0)) or self._matcher.match(
             "applied", Port(name, 0)
         )
         return found is not None and found["write"].node in self.gates.of
 
     def _aside(self) -> Set[str]:
-        """By-products of gradients that were put in: they compute something, and nobody reads it."""
+        """Unread by-products of inserted gradients."""
         view = self.sides.after.view
         found: Set[str] = set()
         waiting = list(self.sides.added - self._matcher.used)
         while waiting:
             name = waiting.pop()
             is_one = self.erasure.step(name) is not None or view.nodes[name].op in _BY_PRODUCTS
-            # An Identity of gradients waits for their group, that of a tf.cond for nothing.
+            # An Identity of gradients waits for their group, one of a tf.cond for nothing.
             is_led = view.nodes[name].op == "Identity" and any(
                 view.nodes[other].op != "NoOp" for other in view.controls(name)
             )

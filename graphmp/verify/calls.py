@@ -1,8 +1,11 @@
-"""Calls of functions in a converted body: what each hands to arguments that were added, and what the results stand for.
+"""Calls of functions in a converted body: inputs for added arguments, and the meaning of results.
 
-1. An added argument is a loss scale, a handle of a variable of one, or a flag; each call must bind it to such a thing.
-2. A loop hands the first two on as they are. Its flag starts as true and holds where it held in all iterations.
-3. Gradients that a function divides by a scale come out of its call; a flag of the call says of those to be finite that lead over what it looks at.
+1. An added argument is a loss scale, a handle of one of its variables, or a flag; each call must
+   bind it to such a value.
+2. A loop passes the first two on unchanged. Its flag starts as true and is the conjunction over all
+   iterations.
+3. Gradients that a function divides by a scale are results of its call; a flag of the call tells
+   whether those are finite that pass through values it checks.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ class Call(NamedTuple):
 
     Attributes:
         name: the node.
-        functions: what it calls; of a loop the condition and the body.
-        first: which of its inputs is the first argument.
+        functions: the functions it calls; for a loop condition and body.
+        first: the index of the input for the first argument.
         loops: whether it is a loop.
     """
 
@@ -37,7 +40,7 @@ class Call(NamedTuple):
 
     @property
     def giving(self) -> Sequence[Interface]:
-        """The functions whose results it gives."""
+        """The functions whose results it returns."""
         return self.functions[-1:] if self.loops else self.functions
 
 
@@ -45,7 +48,7 @@ class Calls:
     """The calls of one body."""
 
     def __init__(self, sides: Sides, matcher: Matcher, functions: Any):
-        """`functions`: those of both graphs, of functions.py."""
+        """`functions`: those of both graphs, from functions.py."""
         self._sides, self._matcher, self._functions, self._view = (
             sides,
             matcher,
@@ -57,18 +60,18 @@ class Calls:
         self._said: Dict[Port, Optional[FrozenSet[Port]]] = {}
 
     def __iter__(self) -> Iterator[Call]:
-        """Those whose functions are known."""
+        """The calls of known functions."""
         for name in self._view.nodes:
             call = self.call(name)
             if call is not None:
                 yield call
 
     def is_call(self, name: str) -> bool:
-        """Whether a node calls functions that are known."""
+        """Whether a node calls known functions."""
         return self.call(name) is not None
 
     def call(self, name: str) -> Optional[Call]:
-        """The call that a node is; None for any other, and where a function can't be compared."""
+        """The call of a node; None for other nodes, and if a function can't be compared."""
         if name not in self._known:
             self._known[name] = self._call(name)
         return self._known[name]
@@ -94,12 +97,12 @@ class Calls:
         return Call(name, tuple(found), int(node.op in CHOICES), node.op in WHILES)
 
     def more(self, name: str) -> int:
-        """How many inputs more than in the original a node has for arguments that were added to what it calls."""
+        """The number of a node's additional inputs for added arguments."""
         call = self.call(name)
         return 0 if call is None else max(len(function.more) for function in call.functions)
 
     def bound(self, call: Call, function: Interface) -> Dict[str, Port]:
-        """The inputs of a call for the arguments that were added to its function."""
+        """The inputs of a call for its function's added arguments."""
         inputs = self._view.inputs(call.name)
         return {
             name: inputs[call.first + place]
@@ -108,11 +111,13 @@ class Calls:
         }
 
     def gradients(self, call: Call) -> Dict[int, List[Tuple[Interface, str]]]:
-        """The results of a call that are made of what functions divide by loss scales, with these, as the functions call them."""
+        """The results of a call that depend on divisions by loss scales, with the functions'
+        scales.
+        """
         found: Dict[int, List[Tuple[Interface, str]]] = {}
         for function in call.giving:
             given = dict(function.gradients)
-            while call.loops:  # what one iteration gives the next one takes
+            while call.loops:  # results of one iteration are inputs of the next
                 more = (
                     function.reached([Port(function.arguments[place], 0) for place in given])
                     - given.keys()
@@ -125,7 +130,7 @@ class Calls:
         return found
 
     def said_finite(self, port: Port) -> Optional[FrozenSet[Port]]:
-        """The gradients inside of what a call calls that one of its results says to be finite; None where it is no flag."""
+        """The gradients inside a call that one of its results checks; None if it is no flag."""
         if port not in self._said:
             self._said[port] = self._checked(port)
         return self._said[port]
@@ -147,7 +152,7 @@ class Calls:
         )
 
     def _holds_throughout(self, call: Call, place: int) -> bool:
-        """Whether the flag of a loop starts as true, and stays false once it is."""
+        """Whether the flag of a loop starts as true, and remains false once it is."""
         start = self._view.inputs(call.name)[place]
         if (
             not call.giving[0].hands_on(place)
@@ -158,7 +163,7 @@ class Calls:
         return True
 
     def faults(self, scales: Any) -> Iterator[Fault]:
-        """Faults in the inputs of calls for added arguments, and in what loops hand on.
+        """Faults in the inputs of calls for added arguments, and in values passed on by loops.
 
         `scales`: the body's.
         """
@@ -196,7 +201,7 @@ class Calls:
                     yield Fault(call.name, "is a loop that does not hand on %s" % name)
 
     def _used_otherwise(self) -> Iterator[Fault]:
-        """Functions with added arguments that are used by anything but a call: nobody hands these to them."""
+        """Functions with added arguments and uses other than calls, which don't bind them."""
         for name, node in self._view.nodes.items():
             if not self.is_call(name):
                 for function in functions_named(node):

@@ -1,4 +1,4 @@
-"""Initialisers of the loss scales, and the nodes with which a Saver saves and restores them."""
+"""Initialisers of the loss scales, and the nodes by which a Saver saves and restores them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ class Checkpoints:
         self._before, self._after = sides.before.view, sides.after.view
 
     def compare_saves(self, name: str, same: Callable[[Port, Port], bool]) -> None:
-        """Notes a SaveV2 that saves anything but what it did in the original and variables of the scales, under their names.
+        """Report a SaveV2 that saves anything but the original's tensors and variables of scales.
 
         Args:
             name: the node.
-            same: says whether an output of the converted graph holds what one of the original does.
+            same: tells whether an output of the converted graph has the value of one of the
+                original.
         """
         old, new = self._before.inputs(name), self._after.inputs(name)
         (old_names, new_names), (old_slices, new_slices) = (
@@ -65,12 +66,12 @@ class Checkpoints:
         return name in self._initial and self._matcher.take("saved", port, bindings) is not None
 
     def initialises(self, name: str) -> Optional[str]:
-        """The variable that an added node gives its initial value; None where it is no such node."""
+        """The variable that an added node initialises; None for other nodes."""
         found = self._matcher.match("initial", Port(name, 0)) if name in self._sides.added else None
         return found["v"].node if found is not None else None
 
     def listed(self, name: str) -> str:
-        """The variable of a scale that the tensor of a name is or reads; the tensor's node where it is no such thing."""
+        """The variable of a scale that a named tensor is or reads; else the tensor's node."""
         port = parse_input(name)
         for variable, number in self._initial.items() if port.node in self._sides.added else ():
             if (
@@ -81,7 +82,7 @@ class Checkpoints:
         return port.node
 
     def described(self, data: bytes) -> Optional[str]:
-        """The variable of a scale that a VariableDef describes as it is; None where it describes anything else."""
+        """The variable of a scale that a VariableDef describes correctly; else None."""
         found = parse("tensorflow.VariableDef", data)
         names = (
             []
@@ -114,7 +115,9 @@ class Checkpoints:
         return variable.node if is_so else None
 
     def restores(self, name: str, extra: str) -> bool:
-        """Whether an added node restores the scales from the checkpoint that another node restores the model from."""
+        """Whether an added node restores the scales from the same checkpoint as another node the
+        model.
+        """
         found = self._matcher.match("restores", Port(extra, 0))
         if found is None or not self._is_prefix(name, found["prefix"]):
             return False
@@ -130,12 +133,14 @@ class Checkpoints:
         )
 
     def _is_pattern_of(self, pattern: str, variable: str) -> bool:
-        """Whether a regular expression looks for the name of a variable in the index of a checkpoint."""
+        """Whether a regular expression finds the name of a variable in the index of a
+        checkpoint.
+        """
         inner = pattern[3:-3]
         return pattern == "\\C*%s\\C*" % inner and bool(inner) and variable.endswith(inner)
 
     def _kept(self, found: Dict[str, Any]) -> Optional[List[str]]:
-        """The variables that get what the checkpoint has under their names."""
+        """The variables that are restored by their own names."""
         variables = [self._variable(port, found) for port in found["kept"]]
         return None if None in variables else sorted(filter(None, variables))
 
@@ -165,7 +170,7 @@ class Checkpoints:
         return variable
 
     def _runs_there(self, constant: Port, found: Dict[str, Any]) -> bool:
-        """Whether a constant runs only where a checkpoint has the scales."""
+        """Whether a constant runs only if a checkpoint has the scales."""
         controls = self._after.controls(constant.node)
         return (
             len(controls) == 1

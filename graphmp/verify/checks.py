@@ -1,7 +1,8 @@
-"""Which outputs a flag says to be finite.
+"""The outputs that a flag checks.
 
-It looks at an output itself, or at several; inside a while loop in each of its iterations; on one side of a conditional, where it holds on the
-other; or it is what a function says of the gradients that it takes.
+It checks one output or several; inside a while loop in each iteration; on one side of a
+conditional, and is true on the other; or it is a function's result about the gradients that it
+takes.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ Checked = FrozenSet[Port]
 
 
 class OnSide(NamedTuple):
-    """A flag that is there on one side of a conditional, and holds on the other.
+    """A flag that exists on one side of a conditional, and is true on the other.
 
     Attributes:
-        here: the flag as it is there.
-        side: the predicate, and where it goes.
+        here: the flag on its side.
+        side: the predicate, and the side.
     """
 
     here: Port
@@ -33,7 +34,7 @@ class OnSide(NamedTuple):
 
 
 class Checks:
-    """Reads off a converted body what flags look at."""
+    """Derives from a converted body what flags check."""
 
     def __init__(self, sides: Sides, matcher: Matcher, calls: Calls):
         self._sides, self._matcher, self._calls, self._view = (
@@ -44,11 +45,11 @@ class Checks:
         )
 
     def of(self, port: Port) -> Optional[Checked]:
-        """The outputs that a flag says to be finite; None where it says anything else."""
+        """The outputs that a flag checks; None if it depends on anything else."""
         return self._of(port, {})
 
     def on_side(self, port: Port) -> Optional[OnSide]:
-        """A flag that looks at one side of a conditional alone; None for any other."""
+        """A flag that only checks one side of a conditional; None for any other."""
         for template, side in (("there_if_true", 1), ("there_if_false", 0)):
             found = self._matcher.match(template, port)
             if found is not None and self._on_sides(found["value"]) == found["predicate"]:
@@ -58,25 +59,28 @@ class Checks:
         return None
 
     def lie_on(self, ports: Iterable[Port], side: Tuple[Port, int]) -> bool:
-        """Whether outputs are there on one side of a conditional alone."""
+        """Whether outputs exist only on one side of a conditional."""
         return all(
             side in sides_of(self._view, self._sides.after.conditions, port) for port in ports
         )
 
     def beside(self, ports: Iterable[Port], flag: Port) -> FrozenSet[Port]:
-        """Those of some outputs that are there once wherever a flag is, in no loop and branch of their own, and in no function."""
+        """Those of some outputs that exist once wherever a flag does.
+
+        Not in loops and branches of their own, nor in functions.
+        """
         return frozenset(
             port for port in ports if self.lives_with(port, flag) and not is_hidden(port)
         )
 
     def lives_with(self, port: Port, flag: Port) -> bool:
-        """Whether an output is there once wherever a flag is."""
+        """Whether an output exists once wherever a flag does."""
         conditions, frames = self._sides.after.conditions, self._sides.after.frames
         there = sides_of(self._view, conditions, port) <= sides_of(self._view, conditions, flag)
         return there and frames.get(port.node, ()) == frames.get(flag.node, ())
 
     def _of(self, port: Port, where: Bindings) -> Optional[Checked]:
-        """The same. `where`: what templates bind of the loop whose iteration the flag is of."""
+        """The same. `where`: bindings of templates for the loop of the flag's iteration."""
         called = self._calls.said_finite(self._matcher.plain(port))
         if called is not None:
             return called
@@ -101,11 +105,11 @@ class Checks:
         return self._carried(port, where.get("iteration"))
 
     def _carried(self, port: Port, outside: Optional[Port]) -> Optional[Checked]:
-        """The outputs that a flag says to be finite in all iterations of a loop.
+        """The outputs that a flag checks in all iterations of a loop.
 
         Args:
-            port: the flag, as it leaves the loop.
-            outside: what it starts as, the flag of the iteration of a loop around it; None for true.
+            port: the flag, behind the loop.
+            outside: its initial value, the flag of an iteration of the outer loop; None for true.
         """
         found = self._matcher.match("carried", port)
         if (
@@ -127,7 +131,7 @@ class Checks:
         return self._carried(found["next"], before[0]) if len(before) == 1 else None
 
     def _starts_as(self, port: Port, outside: Optional[Port]) -> bool:
-        """Whether a flag starts as true, or as what it is outside."""
+        """Whether a flag starts as true, or with its value outside."""
         port = self._on_sides(port)
         if outside is not None:
             return port == outside
@@ -137,7 +141,7 @@ class Checks:
         return True
 
     def _on_sides(self, port: Port) -> Port:
-        """The value that is taken to some sides of conditionals."""
+        """The value that is passed to some sides of conditionals."""
         port = self._matcher.plain(port)
         while port.node in self._sides.added and self._view.nodes[port.node].op in SWITCHES:
             if (

@@ -1,4 +1,4 @@
-"""Clipping by a global norm: what is multiplied by a factor, and of what that is the norm."""
+"""Clipping by a global norm: the products with a factor, and the values of the norm."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Clip(NamedTuple):
     """One clip.
 
     Attributes:
-        norm: the largest norm that it lets through.
-        of: the outputs that the norm is of.
+        norm: the largest norm after it.
+        of: the outputs of which the norm is taken.
     """
 
     norm: float
@@ -57,7 +57,7 @@ class Clips:
         return inputs[0]
 
     def plain(self, port: Port) -> Port:
-        """The output that a copy is of."""
+        """The output behind copies."""
         return self._matcher.plain(port)
 
     def _clip(self, factor: Port) -> Optional[Clip]:
@@ -74,7 +74,7 @@ class Clips:
         return Clip(found["NORM"], of)
 
     def _squared(self, found: Bindings) -> Optional[FrozenSet[Port]]:
-        """The outputs that a norm is of; where it is a norm of norms, those that these are of."""
+        """The outputs of which a norm is taken; for a norm of norms, those of the inner norms."""
         every: Set[Port] = set()
         for port in found["squares"]:
             square = self._matcher.match("square", port)
@@ -96,9 +96,9 @@ class Clips:
 def clip_faults(
     sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[Port]
 ) -> Iterator[Fault]:
-    """Gradients that reach a write past a clip, and norms of other values than those that are clipped by them.
+    """Gradients that reach a write past a clip, and norms of values other than the clipped ones.
 
-    `unscaled`: what has been divided by a loss scale.
+    `unscaled`: outputs that were divided by a loss scale.
     """
     view, state = sides.after.view, sides.after.state
     multiplied: Dict[Clip, Set[Port]] = {}
@@ -118,7 +118,10 @@ def clip_faults(
 
 
 def _fetched(sides: Sides, clips: Clips) -> Iterator[str]:
-    """The copies of the original's, such as gradients end with, that hand on a clipped gradient, as it is or by way of added nodes, to no node."""
+    """Unread copies of a clipped gradient, such as the original's gradients end with.
+
+    They read it directly or through added nodes.
+    """
     view = sides.after.view
     by_added = view.followed(clips.multiplied, lambda name: name in sides.added)
     for name in {
@@ -126,12 +129,12 @@ def _fetched(sides: Sides, clips: Clips) -> Iterator[str]:
     } - sides.added:
         if (
             view.nodes[name].op == "Identity" and view.controls(name) and not view.consumers(name)
-        ):  # tf.gradients lets them wait for each other
+        ):  # tf.gradients makes them wait for each other
             yield name
 
 
 def _past(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[Port]) -> Set[str]:
-    """Nodes that unscaled gradients, and what norms are of, lead to by data, not over a clip."""
+    """Nodes reached by data from unscaled gradients and inputs of norms, not through a clip."""
     view = sides.after.view
     starts = [*unscaled, *(port for clip in clips.by_factor.values() for port in clip.of)]
     aside = {*clips.multiplied, *clips.nodes, *scales.nodes}

@@ -1,7 +1,8 @@
-"""The power of each loss scale that stands in front of every value of a converted graph, from that graph alone.
+"""The power of each loss scale in every value of a converted graph, from that graph alone.
 
-A value that is multiplied by a scale has degree 1 in it. What an op makes of degrees, `policy/homogeneity.txt` says by input and output; an op
-that isn't listed, a write, a print or a predicate must read degree 0. Zeros have any degree.
+A value that is multiplied by a scale has degree 1 in it. The effect of an op on degrees is listed
+in `policy/homogeneity.txt` by input and output; an unlisted op, a write, a print or a predicate
+must read degree 0. Zeros have any degree.
 """
 
 from __future__ import annotations
@@ -48,15 +49,14 @@ Named = Callable[[str, str, str], Optional[str]]
 _NO_SCALE = "1.0"
 Degree = Optional[Tuple[Tuple[str, float], ...]]  # None: any
 ONE: Degree = ()
-_MOST_CHANGES = (
-    50  # of the degree of one node: that of a value which has none in a loop keeps changing
-)
+_MOST_CHANGES = 50  # updates of one node's degree; a loop variable without a degree keeps changing
 _CARRY = frozenset((*FLOATS, *COMPLEX, VARIANT))
 _ZEROS = EMPTY_LISTS | {"ZerosLike"}
-# What puts values into a container, and the slot of the value; what takes them out. The container is what slot 0 is a handle of.
+# Ops that put values into a container, and the slot of the value; ops that take them out. Slot 0
+# holds the container's handle.
 _PUTS = {**dict.fromkeys(PUSHES, 1), **ARRAY_WRITES}
 _TAKES = POPS | ARRAY_READS
-_FLOWS = ARRAYS | ARRAY_WRITES.keys()  # they give a flow, which holds nothing
+_FLOWS = ARRAYS | ARRAY_WRITES.keys()  # their result is a flow, which holds nothing
 
 
 class Degrees:
@@ -71,14 +71,16 @@ class Degrees:
         named: Named,
         given: Sequence[Degree] = (),
     ):
-        """Follows them to where nothing changes any more.
+        """Follow them until nothing changes.
 
         Args:
             sides: the body.
-            erasure: knows which of its nodes multiply or divide by a scale.
-            apart: nodes that keep and adapt the scales; what they compute is free of them.
-            called: gives the degrees of what a function returns, by those of its arguments, and what is wrong in it.
-            named: gives the name of a scale in the body, for a call, a function that it calls and the scale's name there; None where it has none.
+            erasure: knows which nodes multiply or divide by a scale.
+            apart: nodes that store and adapt the scales; their results are free of them.
+            called: returns the degrees of a function's results, given those of its arguments, and
+                faults.
+            named: returns the name of a scale in the body, given a call, a function that it calls
+                and the scale's name there; None if it has none.
             given: the degrees of the body's own arguments.
         """
         self._sides, self._erasure, self._view, self._apart, self._called = (
@@ -104,7 +106,7 @@ class Degrees:
         nodes = self._view.nodes
         waiting: Deque[str] = collections.deque(
             dict.fromkeys([*in_order(self._view, nodes.keys()), *nodes])
-        )  # those of a cycle have no order
+        )  # nodes of a cycle have no order
         queued = set(waiting)
         changes: Dict[str, int] = collections.defaultdict(int)
         while waiting:
@@ -121,7 +123,7 @@ class Degrees:
                     waiting.append(reader)
 
     def _update(self, name: str) -> List[str]:
-        """Computes a node; the nodes that read what changed."""
+        """Compute a node; return the nodes that read a change."""
         self.problems.pop(name, None)
         found = self._outputs(name)
         changed: List[str] = []
@@ -134,7 +136,10 @@ class Degrees:
         return changed if slot is None else [*changed, *self._put(name, self._in(name)[slot])]
 
     def _put(self, name: str, degree: Degree) -> Iterable[str]:
-        """Puts a value into a container; the nodes that take values out of it, where that changes what they get."""
+        """Put a value into a container.
+
+        Return the nodes that read values out of it, if they change.
+        """
         container = self._container(name)
         known = self._held.get(container)
         if degree is None or known == degree:
@@ -145,7 +150,7 @@ class Degrees:
         return self._takers[container]
 
     def _container(self, name: str) -> Tuple[str, ...]:
-        """The node that makes the container whose handle a node takes; gradients of it are others, by their sources."""
+        """The node that creates the container of a handle; gradients have their own, by source."""
         sources = []
         while self._view.inputs(name):
             name = self._view.inputs(name)[0].node
@@ -195,7 +200,7 @@ class Degrees:
     def _of_call(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:
         """Degrees of the results of the functions that a node calls.
 
-        Of a while loop their fixed point.
+        For a while loop their fixed point.
         """
         node = self._view.nodes[name]
         functions = [
@@ -210,7 +215,10 @@ class Degrees:
         return [self._joined(name, sides) for sides in zip(*found)] if found else [ONE] * count
 
     def _of_gradient(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:
-        """A function's gradient is linear in the gradients that it is given; before these stand the function's arguments, one a result."""
+        """Degrees of a function's gradient, which is linear in the gradients that it gets.
+
+        Their inputs follow the function's arguments, with one for each result.
+        """
         if any(degree not in (None, ONE) for degree in known[:count]):
             self.problems[name] = (
                 "takes the gradient of a function at values that are multiplied by a loss scale"
@@ -235,7 +243,10 @@ class Degrees:
         return [self._as_here(name, function, degree) for degree in results]
 
     def _as_here(self, name: str, function: str, degree: Degree) -> Degree:
-        """The degree of what a call gives, by the names that scales have in the body. Whoever is given 1 for a scale scales nothing."""
+        """The degree of a call's result, by the names of scales in the body.
+
+        A function that gets 1 as a scale doesn't scale.
+        """
         powers = [(self._named(name, function, scale), power) for scale, power in degree or ()]
         if any(scale is None for scale, _ in powers):
             self.problems[name] = "calls %s, and hands it no loss scale" % function
@@ -255,14 +266,14 @@ class Degrees:
         return self._one_of(name, degrees, "gives values of different degrees of the loss scale")
 
     def _one_of(self, name: str, degrees: Iterable[Degree], problem: str) -> Degree:
-        """The degree that all have which have one; the first, and a problem, where they differ."""
+        """The common degree of those that have one; the first, and a fault, if they differ."""
         found = list(dict.fromkeys(degree for degree in degrees if degree is not None))
         if len(found) > 1:
             self.problems[name] = problem
         return found[0] if found else None
 
     def results(self) -> List[Degree]:
-        """The degrees of what the body returns."""
+        """The degrees of the body's results."""
         return [self._in(name)[0] for name, node in self._view.nodes.items() if node.op == RESULT]
 
     def _by_rule(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:

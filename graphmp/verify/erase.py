@@ -1,12 +1,15 @@
-"""The converted graph with all that was put in taken for what it means must be the original, edge for edge.
+"""The erased converted graph must equal the original, edge for edge.
 
-`same` says whether an output of the converted graph holds what one of the original does, up to rounding, a loss scale and a clip. It is, where
+Erasing replaces all that was inserted by what it means. `same` tells whether an output of the
+converted graph has the value of one of the original, up to rounding, a loss scale and a clip. It
+has if
 
 1. it is that output itself: nodes keep their names;
-2. it is a cast, between floating-point types, or a copy of such an output;
+2. it is a cast between floating-point types, or a copy, of such an output;
 3. it is such an output times or divided by a loss scale, or times the factor of a clip;
-4. it is made by a copy of the original's node: same op, attributes and inputs, except what half precision changes;
-5. at a write, it is the value that this takes behind a gate.
+4. it is computed by a copy of the original's node: same op, attributes and inputs, except for
+   changes by half precision;
+5. at a write, it is the value behind a gate.
 """
 
 from __future__ import annotations
@@ -35,8 +38,8 @@ class Step(NamedTuple):
     """A multiplication or division by a loss scale.
 
     Attributes:
-        slot: which input is the value.
-        scale: which loss scale.
+        slot: the input slot of the value.
+        scale: the loss scale.
         power: 1 or -1.
     """
 
@@ -46,13 +49,13 @@ class Step(NamedTuple):
 
 
 class Erasure:
-    """Compares the two sides.
+    """Compares the two graphs.
 
     Attributes:
         steps: the added nodes that multiply or divide by a loss scale.
-        copies: the added nodes that compute what one of the original does, with that.
+        copies: the added nodes that copy a node of the original, with that.
         used: added nodes that have been explained.
-        calls: pairs of functions that nodes of the two sides call.
+        calls: pairs of functions that nodes of the two graphs call.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class Erasure:
         self.calls: Set[Tuple[str, str]] = set()
 
     def compare(self) -> None:
-        """Notes every node of the original that the converted graph computes otherwise."""
+        """Report every node of the original that the converted graph computes differently."""
         for name in self._before.nodes:
             if name in self._after.nodes:
                 self._compare(name)
@@ -90,7 +93,7 @@ class Erasure:
                 self._sides.fault(name, "is gone")
 
     def _is_replaced(self, name: str) -> bool:
-        """Whether a node that is gone is a sum or a copy that something else stands for, and nobody fetches it."""
+        """Whether a missing node is an unfetched sum or copy with a substitute."""
         return (
             self._before.nodes[name].op in ("AddN", "Identity")
             and name not in fetched(self._sides.before.meta_graph)
@@ -127,7 +130,7 @@ class Erasure:
         old, new = self._before.inputs(name), self._after.inputs(name)
         new = new[
             : len(new) - self._called.more(name)
-        ]  # what is handed to added arguments, calls.py looks at
+        ]  # inputs for added arguments are checked in calls.py
         if len(old) != len(new):
             self._sides.fault(name, "has %d inputs, in the original %d" % (len(new), len(old)))
             return
@@ -148,18 +151,18 @@ class Erasure:
             )
 
     def same(self, port: Port, wanted: Port, moved: bool = False) -> bool:
-        """Whether an output of the converted graph holds what one of the original does.
+        """Whether an output of the converted graph has the value of one of the original.
 
         Args:
             port: the one.
             wanted: the other.
-            moved: whether the node of that name only gives back what another one computes.
+            moved: whether the node of that name only returns the result of another one.
         """
         if port == wanted and not moved:
             return True
         key = (port, wanted)
         if key not in self._known:
-            self._known[key] = False  # what leads back to itself is no proof
+            self._known[key] = False  # a cycle is no proof
             self._known[key] = self._same(port, wanted)
         return self._known[key]
 
@@ -177,14 +180,17 @@ class Erasure:
             return self._is_sum((port,), wanted.node)
         if (
             original.op in _COPIES and wanted.output == 0
-        ):  # the original looks through its own copies
+        ):  # the original's own copies are skipped too
             return self.same(
                 port, self._before.inputs(wanted.node)[0]
             ) and self._waits_for_the_same(port, wanted.node)
         return False
 
     def through(self, port: Port) -> Optional[Port]:
-        """The input of an added node that its output is, up to rounding, scale and clip; None where it is no such node."""
+        """The input that an added node returns, up to rounding, scale and clip.
+
+        None for other nodes.
+        """
         node, inputs = self._after.nodes[port.node], self._after.inputs(port.node)
         if port.output:
             return None
@@ -200,7 +206,9 @@ class Erasure:
         return self._of_its_shape(port) if node.op == "Reshape" else self._clips.clipped(port)
 
     def _of_its_shape(self, port: Port) -> Optional[Port]:
-        """The gradient of a loss, one for each of its elements, that is brought to the loss's shape after it was multiplied by a scale."""
+        """The gradient of a loss's elements, reshaped to the loss after multiplication by a
+        scale.
+        """
         found = self._matcher.match("of_its_shape", port)
         step = self.step(found["x"].node) if found is not None else None
         if found is None or step is None or self._scales.at(found["scale"]) != step.scale:
@@ -221,7 +229,7 @@ class Erasure:
         return Port(*found["x"])
 
     def step(self, name: str) -> Optional[Step]:
-        """The multiplication or division by a loss scale that a node is; None where it is none."""
+        """The multiplication or division by a loss scale in a node; None if it is neither."""
         if name not in self.steps:
             self.steps[name] = self._step(name)
         return self.steps[name]
@@ -240,7 +248,7 @@ class Erasure:
         return None
 
     def _is_copy(self, port: Port, wanted: Port) -> bool:
-        """Whether an added node computes what one of the original does."""
+        """Whether an added node computes the same as a node of the original."""
         before, after = self._before.nodes[wanted.node], self._after.nodes[port.node]
         are_calls = self._sides.are_calls(before, after)
         if (
@@ -263,7 +271,7 @@ class Erasure:
         return True
 
     def _is_sum(self, ports: Sequence[Port], wanted: str) -> bool:
-        """Whether outputs add up to what a sum of the original does, whatever the order and the sums on the way."""
+        """Whether outputs add up to the value of an original sum, in any order and grouping."""
         terms = [term for port in ports for term in self._terms(port)]
         left = list(self._terms_before(wanted))
         if len(terms) != len(left):
@@ -296,7 +304,9 @@ class Erasure:
             yield from self._terms(each)
 
     def _terms_before(self, name: str) -> Iterator[Port]:
-        """The terms of a sum of the original, through sums that the converted graph lacks."""
+        """The terms of a sum of the original, through sums that are missing in the converted
+        graph.
+        """
         for port in self._before.inputs(name):
             if self._before.nodes[port.node].op == "AddN" and port.node not in self._after.nodes:
                 yield from self._terms_before(port.node)
@@ -304,19 +314,25 @@ class Erasure:
                 yield port
 
     def _keeps_state(self, name: str) -> bool:
-        """Whether two nodes of its kind would not give the same: random numbers, queues. One that stands in for another is no second one."""
+        """Whether two nodes of its kind return different values: random numbers, queues.
+
+        A node that replaces another is no second one.
+        """
         moved = self._after.nodes[name].op == "Identity" if name in self._after.nodes else True
         return self._sides.before.is_stateful(name) and not moved
 
     def _placed_like(self, before: tf.NodeDef, after: tf.NodeDef) -> tf.NodeDef:
-        """The original's node on the device of a copy: constants and casts go where they are read."""
+        """The original's node on the device of a copy.
+
+        Constants and casts are placed at their consumers.
+        """
         placed = tf.NodeDef()
         placed.CopyFrom(before)
         placed.device = after.device
         return placed
 
     def _waits_for_the_same(self, port: Port, name: str) -> bool:
-        """Whether what stands for a copy of the original's waits for what that waits for."""
+        """Whether the substitute for a node waits for the same nodes."""
         controls = set(self._before.controls(name))
         while controls and port.node in self._sides.added:
             controls -= set(self._after.controls(port.node))
@@ -335,7 +351,7 @@ class Erasure:
         }
 
     def is_unscaled(self, name: str) -> bool:
-        """Whether a node is a copy of what has been divided by a scale, itself or by way of added nodes."""
+        """Whether a node copies a value divided by a scale, directly or through added nodes."""
         if self._after.nodes[name].op not in _COPIES:
             return False
 
@@ -354,5 +370,5 @@ class Erasure:
         return any(map(is_division, found))
 
     def is_found(self, name: str) -> bool:
-        """Whether something in the converted graph holds what a node of the original does."""
+        """Whether an output of the converted graph has the value of a node of the original."""
         return any(wanted.node == name and same for (_, wanted), same in self._known.items())

@@ -20,12 +20,12 @@ class Flags:
         self._known: Dict[Port, Optional[Flag]] = {}
 
     def of(self, port: Port, value: Optional[Port] = None, writer: str = "") -> Optional[Flag]:
-        """The flag that a predicate stands for; None if it is none.
+        """The flag behind a predicate; None if it is none.
 
         Args:
             port: the predicate.
-            value: what may be looked at element by element.
-            writer: the node that goes by it; it may wait itself for the scale to be adapted.
+            value: an output that may be checked element by element.
+            writer: the node that depends on it; it may itself wait for the scale's update.
         """
         port = self._matcher.plain(port)
         for scale in self._scales.dynamic if writer else ():
@@ -42,7 +42,7 @@ class Flags:
         return self._known[port]
 
     def of_result(self, port: Port) -> Optional[Flag]:
-        """The flag that a result of a function stands for, which may hold in any case."""
+        """The flag behind a result of a function, which may always be true."""
         return (
             AllOf(()) if self._matcher.scalar(self._matcher.plain(port)) == 1.0 else self.of(port)
         )
@@ -54,7 +54,7 @@ class Flags:
         checked = self._scales.checks.of(port)
         if checked is not None:
             return Finite(checked, "")
-        if port.node in self._sides.more_arguments:  # what a loop's iterations before say
+        if port.node in self._sides.more_arguments:  # the value from previous iterations of a loop
             return Finite(frozenset((port,)), "") if self._sides.after.dtype(port) == BOOL else None
         skipped = self._matcher.match("none_skipped", port)
         if skipped is not None:
@@ -81,7 +81,7 @@ class Flags:
         return None if inside is None else self.of(inside["predicate"])
 
     def _none_skipped(self, found: Bindings) -> Optional[Flag]:
-        """The flag that a count of skipped steps stands for, if calls don't change the count."""
+        """The flag behind a count of skipped steps, if it tells whether calls change the count."""
         count, behind = (
             self._scales.handles.name(found["v"]),
             {port.node for port in found["calls"]},

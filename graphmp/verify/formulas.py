@@ -1,4 +1,4 @@
-"""Flags as formulas over values that are finite."""
+"""Flags as formulas over finite values."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from graphmp.graph.structure.view import Port
 
 
 class Finite(NamedTuple):
-    """Holds where all of some outputs are finite. `scale`: which scale adapts to it first; empty where none does."""
+    """True if all of some outputs are finite.
+
+    `scale`: the scale that is adapted by it first; empty without one.
+    """
 
     ports: FrozenSet[Port]
     scale: str
 
 
 class AllOf(NamedTuple):
-    """Holds where all of some flags do."""
+    """True if all of some flags are."""
 
     flags: Tuple[Flag, ...]
 
@@ -38,21 +41,21 @@ def said_finite(flag: Flag) -> FrozenSet[Port]:
 
 
 def by_value(flag: Flag) -> FrozenSet[Port]:
-    """The outputs that a flag looks at for their own sake: no scale adapts to them."""
+    """The outputs that a flag checks directly: no scale is adapted by them."""
     if isinstance(flag, Finite):
         return frozenset() if flag.scale else flag.ports
     return frozenset().union(*map(by_value, flag.flags))
 
 
 def is_mixed(flag: Flag) -> bool:
-    """Whether a flag may hold by values alone where a scale's flag doesn't, or the other way round."""
+    """Whether a flag may be true by values alone if a scale's flag isn't, or vice versa."""
     if isinstance(flag, Finite):
         return False
     return any(map(is_mixed, flag.flags)) or (isinstance(flag, AnyOf) and bool(by_value(flag)))
 
 
 def mentioned(flag: Flag) -> FrozenSet[str]:
-    """All scales whose flags a flag is made of."""
+    """All scales whose flags a flag consists of."""
     if isinstance(flag, Finite):
         return frozenset((flag.scale,)) if flag.scale else frozenset()
     return frozenset().union(*map(mentioned, flag.flags))

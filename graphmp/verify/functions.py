@@ -21,7 +21,7 @@ _NAMES = ("forward_function_name", "backward_function_name")
 
 
 def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
-    """Differences between two FunctionDefs, except in nodes and in the names of other functions."""
+    """Differences between two FunctionDefs, except for nodes and names of other functions."""
     name = after.signature.name
     for what in ("input_arg", "output_arg"):
         old, new = (
@@ -44,7 +44,7 @@ def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
 
 
 def _related(function: Any, gradients: Mapping[str, str]) -> List[str]:
-    """The functions that a FunctionDef names as its gradient, or that it is the gradient of; empty names where it names none."""
+    """The functions related to a FunctionDef by a gradient, in either direction; empty if none."""
     named = [function.attr[key].s.decode() if key in function.attr else "" for key in _NAMES]
     return [gradients.get(function.signature.name, ""), *named]
 
@@ -53,9 +53,9 @@ class Functions:
     """The function bodies of an original and a converted graph.
 
     Attributes:
-        bodies: those that are compared, by the name of the converted function.
-        faults: what is wrong with bodies that are compared.
-        type_faults: what is wrong with the types in them.
+        bodies: the compared bodies, by the name of the converted function.
+        faults: faults of compared bodies.
+        type_faults: faults of the types in them.
     """
 
     def __init__(
@@ -76,7 +76,9 @@ class Functions:
         self.type_faults: List[Fault] = []
 
     def compare(self, calls: Set[Tuple[str, str]]) -> None:
-        """Compares the functions of some calls, those that they call, and those of the same name, once each."""
+        """Compare the functions of some calls, their callees, and those of the same name, once
+        each.
+        """
         before, after = self._libraries
         waiting = sorted({*calls, *((name, name) for name in before if name in after)})
         gradients = [
@@ -97,7 +99,10 @@ class Functions:
                     waiting += zip(*map(_related, functions, gradients))
 
     def compare_degrees(self) -> None:
-        """Looks at the functions that no call of the main graph leads to: they neither take nor give anything that is scaled."""
+        """Check functions without calls from the main graph.
+
+        Nothing in their interface is scaled.
+        """
         for name, body in sorted(self.bodies.items()):
             self._look_at_degrees(name, body)
 
@@ -113,7 +118,7 @@ class Functions:
         return self._interfaces[pair]
 
     def is_extended(self, name: str) -> bool:
-        """Whether a function of the converted graph takes more than that of the same name in the original."""
+        """Whether a function of the converted graph has more arguments than the original's."""
         before, after = (
             [argument.name for argument in library[name].signature.input_arg]
             if name in library
@@ -147,9 +152,9 @@ class Functions:
             )
 
     def _body(self, pair: Tuple[str, str]) -> Optional[Body]:
-        """The bodies of two functions side by side; None where they can't be compared."""
+        """The bodies of two functions; None if they can't be compared."""
         if pair not in self._bodies:
-            self._bodies[pair] = None  # while it is looked at: it may call itself
+            self._bodies[pair] = None  # while it is examined: it may call itself
             self._bodies[pair] = body = self._compared(pair)
             if body is not None:
                 self.bodies[pair[1]] = body
@@ -179,13 +184,15 @@ class Functions:
         return None if faults else Body(Sides(*sides), self)
 
     def called(self, function: str, given: Tuple[Degree, ...]) -> Tuple[List[Degree], str]:
-        """The degrees of what a function of the converted graph returns, by those of its arguments, and what is wrong in it."""
+        """The degrees of a converted function's results, given those of its arguments, and
+        faults.
+        """
         key = (function, given)
         if key not in self._known:
             self._known[key] = (
                 [None] * self._results(function),
                 "",
-            )  # while it is looked at: it may call itself
+            )  # while it is examined: it may call itself
             self._known[key] = self._degrees(function, given)
         return self._known[key]
 
@@ -213,7 +220,7 @@ class Functions:
 
 
 def compared(sides: Sides, devices: Sequence[str]) -> Tuple[Body, Functions]:
-    """Two main graphs and their functions side by side."""
+    """Two main graphs and their functions, compared."""
     functions = Functions(sides.before.meta_graph, sides.after.meta_graph, devices)
     body = Body(sides, functions)
     functions.compare(body.calls)
@@ -221,7 +228,7 @@ def compared(sides: Sides, devices: Sequence[str]) -> Tuple[Body, Functions]:
 
 
 def _library(graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
-    """A graph's functions alone."""
+    """A graph with only its functions."""
     found = tf.MetaGraphDef()
     found.graph_def.library.CopyFrom(graph.graph_def.library)
     return found

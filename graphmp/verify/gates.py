@@ -1,4 +1,7 @@
-"""Gates: what lets a write happen only where a flag holds, by its value or by dying, and what lives on for those who wait for it."""
+"""Gates: nodes by which a write happens only if a flag is true, and nodes that stay alive then.
+
+A gate changes the value of a write, or makes it dead.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ class Gate(NamedTuple):
     """A gate of a write.
 
     Attributes:
-        flag: what must hold.
-        predicate: the output that says so.
-        value: what the write takes where it holds.
-        dies: whether the write is dead where it doesn't.
+        flag: the required flag.
+        predicate: the output that represents it.
+        value: the value written if it is true.
+        dies: whether the write is dead if it is false.
     """
 
     flag: Flag
@@ -98,7 +101,7 @@ class Gates:
         return found["x"]
 
     def _neutral(self, name: str, slot: int, found: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-        """The match of what stands in for a value where the step is skipped; None where a write of that would change something."""
+        """The match of the value in a skipped step; None if writing it would change something."""
         node, inputs = self._view.nodes[name], self._view.inputs(name)
         op = node.op.replace("Resource", "", 1).replace("VariableOp", "")
         names = _INPUTS.get(op, _SCATTER)
@@ -125,7 +128,7 @@ class Gates:
         return None
 
     def _is_late(self, name: str, new: Port, matched: Dict[str, Any]) -> bool:
-        """Whether an old value is read once all is done that the write waits for."""
+        """Whether an old value is read after all that the write waits for."""
         if "old" not in matched:
             return True
         waits = set(self._view.controls(matched["old"].node))
@@ -147,14 +150,14 @@ class Gates:
         )
 
     def by_waiting(self) -> None:
-        """Finds the gates of writes that take nothing which could be dead: they wait for a node that is."""
+        """Find the gates of writes without inputs that could be dead: they wait for a dead node."""
         for name in self._writes:
             for control in self._view.controls(name):
                 if control in self._sides.added:
                     self._dying(name, Port(control, 0))
 
     def alive(self, port: Port) -> Optional[Port]:
-        """The result of the write that a Merge outlives; None for any other Merge."""
+        """The write whose result a Merge replaces if it is dead; None for any other Merge."""
         for template in ("alive_reference", "alive_value"):
             found = self._matcher.take(template, port)
             if found is not None:
@@ -162,7 +165,7 @@ class Gates:
         return None
 
     def waited_for(self, name: str) -> str:
-        """The write that a node stands for where others wait for it; the node itself where it stands for none."""
+        """The write that a node represents for nodes that wait for it; else the node itself."""
         if name in self._sides.added:
             for template in ("alive", "alive_reference", "either_side", "alive_value", "applied"):
                 found = self._matcher.take(template, Port(name, 0))

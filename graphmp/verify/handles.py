@@ -1,6 +1,7 @@
-"""The variables of loss scales by names that hold wherever they are used: in the main graph, in its loops and in functions.
+"""The variables of loss scales, by names that are valid in the main graph, loops and functions.
 
-A function knows a variable as an argument, which each of its calls binds to one, or by the name that sessions know it by.
+In a function a variable is an argument, bound by each call, or has the name by which sessions know
+it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from graphmp.verify.matcher import Matcher, unusual
 from graphmp.verify.sides import Sides, attribute
 
 VARIABLES = ("VariableV2", "VarHandleOp")
-_ARGUMENT = "argument "  # before the names of arguments, which no other name is mistaken for
+_ARGUMENT = "argument "  # prefix of the names of arguments, different from all other names
 
 
 class State(NamedTuple):
@@ -20,7 +21,7 @@ class State(NamedTuple):
 
     Attributes:
         variables: the names of its three variables: scale, good steps, skipped steps.
-        initial: the first value of the scale; the others start from 0.
+        initial: the initial value of the scale; the others start from 0.
     """
 
     variables: Tuple[str, str, str]
@@ -28,13 +29,13 @@ class State(NamedTuple):
 
 
 def _shared(name: str, node: Any) -> str:
-    """The name by which sessions know the variable of a handle, and the device that it is on."""
+    """The shared name of a handle's variable in sessions, and its device."""
     shared = attribute(node, "shared_name").s.decode() or name
     return "%s on %s" % (shared, node.device) if node.device else shared
 
 
 def of_argument(name: str) -> str:
-    """The name of what a body takes as an argument: a scale, or a variable of one."""
+    """The name of an argument of a body: a scale, or one of its variables."""
     return _ARGUMENT + name
 
 
@@ -70,7 +71,7 @@ class Handles:
         )
 
     def is_the_models(self, name: str) -> bool:
-        """Whether a handle is one of a variable of the original."""
+        """Whether a handle belongs to a variable of the original."""
         shared = _shared(name, self._view.nodes[name])
         return any(
             node.op == "VarHandleOp" and _shared(other, node) == shared
@@ -87,6 +88,6 @@ class Handles:
         return [node for node in found if self.name(Port(node, 0)) == name]
 
     def nodes(self, names: FrozenSet[str]) -> FrozenSet[str]:
-        """The nodes that refer to some variables, arguments among them."""
+        """The nodes that refer to some variables, including arguments."""
         arguments = {each for each in self._sides.more_arguments if of_argument(each) in names}
         return frozenset(arguments.union(*(self.named(name) for name in names)))

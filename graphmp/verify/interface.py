@@ -15,17 +15,17 @@ from graphmp.verify.handles import State, is_argument
 
 
 class Interface:
-    """One function, as calls of it see it.
+    """One function, as seen by its calls.
 
     Attributes:
         name: its name.
         arguments: the names of all of its arguments.
-        more: those that it has not in the original, by their places.
-        results: how many results it has.
+        more: those that the original doesn't have, by index.
+        results: the number of its results.
     """
 
     def __init__(self, name: str, body: Any):
-        """`body`: its body, of body.py."""
+        """`body`: its body, from body.py."""
         self._body, self.name = body, name
         sides = body.sides
         self.arguments: Sequence[str] = sides.after.arguments
@@ -42,7 +42,7 @@ class Interface:
 
     @once
     def flags(self) -> Dict[int, Flag]:
-        """The results that are flags, which the original's function has not."""
+        """The additional results that are flags."""
         found = {
             place: self._body.flags.of_result(self._returned(place))
             for place in range(self._known, self.results)
@@ -51,7 +51,7 @@ class Interface:
 
     @once
     def gradients(self) -> Dict[int, FrozenSet[str]]:
-        """The results that are made of what it divides by loss scales, with these."""
+        """The results that depend on divisions by loss scales, with these."""
         found: Dict[int, Set[str]] = {}
         for scale in frozenset().union(*self._body.sources.values()):
             for place in self.reached(
@@ -61,27 +61,30 @@ class Interface:
         return {place: frozenset(scales) for place, scales in sorted(found.items())}
 
     def reached(self, starts: Sequence[Port]) -> Set[int]:
-        """The results that some outputs of the body lead to."""
+        """The results that depend on some outputs of the body."""
         return self._places(self._body.ways.reached(starts, frozenset()))
 
     def _places(self, nodes: AbstractSet[str]) -> Set[int]:
-        """The results, of those that the original has, that are some nodes."""
+        """The indices of original results that are some nodes."""
         return {place for place, name in enumerate(self._results[: self._known]) if name in nodes}
 
     def unchecked(self, flag: int, given: AbstractSet[int]) -> Set[int]:
-        """The results that gradients get to past all that a flag looks at: those that it takes itself, and those in some of its arguments."""
+        """The results that gradients reach past all that a flag checks.
+
+        The gradients are its own, and those in some of its arguments.
+        """
         starts = [*self._body.sources, *(Port(self.arguments[place], 0) for place in given)]
         return self._places(self._body.ways.past(starts, said_finite(self.flags[flag])))
 
     def unsaid(self) -> Set[int]:
-        """The results that gradients get to which it divides by a scale that it is given, and that no flag of it looks at."""
+        """The results that depend on a division by a given scale, without a check by its flags."""
         given = {place for place, scales in self.gradients.items() if any(map(is_argument, scales))}
         for flag in self.flags:
             given &= self.unchecked(flag, frozenset())
         return given
 
     def hands_on(self, place: int) -> bool:
-        """Whether a result is the argument of its place, or a flag that holds where that does."""
+        """Whether a result is the argument of the same index, or a flag that requires it."""
         argument = Port(self.arguments[place], 0)
         if place in self.flags:
             return argument in said_finite(self.flags[place])

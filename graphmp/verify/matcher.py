@@ -1,4 +1,4 @@
-"""Matching of nodes that a conversion put in against patterns."""
+"""Matching nodes inserted by a conversion against patterns."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ SAME = {
     "AddV2": "Add",
     "SelectV2": "Select",
     "RefIdentity": "Identity",
-}  # ops that compute the same
-# They change no value.
+}  # ops with the same function
+# They don't change a value.
 _COSMETIC = frozenset(("_class", "_has_manual_control_dependencies", "_output_shapes", "N"))
-_MOST_ELEMENTS = 1 << 16  # of a constant that a conversion puts in
+_MOST_ELEMENTS = 1 << 16  # of an inserted constant
 _NODES = ""  # the key of a match's nodes in its bindings
 
 
 def same_op(op: str) -> str:
-    """One name for ops that compute the same."""
+    """One name for ops with the same function."""
     return SAME.get(op, op)
 
 
@@ -36,8 +36,8 @@ class Matcher:
     """Matches added nodes against templates.
 
     Attributes:
-        used: added nodes that are explained: copies, and those of matches that were kept.
-        kept: those of matches that were kept.
+        used: explained added nodes: copies, and those of kept matches.
+        kept: those of kept matches.
     """
 
     def __init__(self, view: GraphView, added: Set[str], templates: Templates):
@@ -49,13 +49,13 @@ class Matcher:
     def match(
         self, name: str, port: Port, bindings: Optional[Bindings] = None
     ) -> Optional[Bindings]:
-        """The values of a template's holes where an output matches it; None if it doesn't."""
+        """The bindings of a template's holes if an output matches it; else None."""
         return self._use(name, (), {}, self.plain(port), dict(bindings or {}))
 
     def take(
         self, name: str, port: Port, bindings: Optional[Bindings] = None
     ) -> Optional[Bindings]:
-        """The same, and counts the nodes of the match as explained."""
+        """Match, and count the nodes of the match as explained."""
         found = self.match(name, port, bindings)
         return None if found is None else self.keep(found)
 
@@ -70,18 +70,18 @@ class Matcher:
         return bindings
 
     def plain(self, port: Port) -> Port:
-        """The output that a copy, an Identity that waits for nothing, is of."""
+        """The output behind a copy, an Identity without control inputs."""
         while port.node in self._added and self.is_copy(port.node):
             self.used.add(port.node)
             port = self._view.inputs(port.node)[0]
         return port
 
     def is_copy(self, name: str) -> bool:
-        """Whether a node is an Identity that waits for nothing."""
+        """Whether a node is an Identity without control inputs."""
         return same_op(self._view.nodes[name].op) == "Identity" and not self._view.controls(name)
 
     def constant(self, port: Port) -> Optional[np.ndarray]:
-        """The value of a constant that was put in."""
+        """The value of an inserted constant."""
         node = self._view.nodes[port.node]
         tensor = attribute(node, "value").tensor
         if node.op != "Const" or port.node not in self._added or elements(tensor) > _MOST_ELEMENTS:
@@ -89,7 +89,7 @@ class Matcher:
         return array(tensor)
 
     def scalar(self, port: Port) -> Optional[float]:
-        """The number of such a constant, where it waits for nothing."""
+        """The number in such a constant without control inputs."""
         value = self.constant(port)
         is_number = (
             value is not None
@@ -141,7 +141,7 @@ class Matcher:
         if isinstance(pattern, Value):
             waits = self._added.intersection(
                 self._view.controls(port.node)
-            )  # for the original's, who reads it must wait too, which others look at
+            )  # consumers of the original's must wait too, which is checked elsewhere
             return (
                 self._seen(found, port.node)
                 if not waits and port.output == 0 and self._is_constant(port, pattern.value)
@@ -188,7 +188,7 @@ class Matcher:
     def _controls(
         self, pattern: Node, scope: Mapping[str, Any], port: Port, found: Bindings
     ) -> Optional[Bindings]:
-        """Matches what a node waits for."""
+        """Match a node's control inputs."""
         if pattern.after is None:
             return found
         controls = [Port(name, 0) for name in self._view.controls(port.node)]
@@ -197,7 +197,7 @@ class Matcher:
     def _number(
         self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings
     ) -> Optional[Bindings]:
-        """Matches the value of a constant, whatever that waits for."""
+        """Match the value of a constant, with any control inputs."""
         meant = scope.get(pattern.name, pattern.name) if isinstance(pattern, Hole) else None
         if isinstance(meant, tuple):
             return self._number(meant[0], meant[1], port, found)
@@ -226,7 +226,7 @@ class Matcher:
         controls: List[Port],
         found: Bindings,
     ) -> Iterator[Bindings]:
-        """Ways to match what a node waits for, in any order."""
+        """Ways to match a node's control inputs, in any order."""
         if not patterns or isinstance(patterns[0], Rest):
             last = (
                 _bound(patterns[0].name, tuple(controls), found)
@@ -247,7 +247,10 @@ class Matcher:
     def _control(
         self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings
     ) -> Optional[Bindings]:
-        """An edge of control doesn't say which output is meant; that of a copy does, for it dies with it."""
+        """Match a control edge, which has no output index.
+
+        For a copy the output matters, since a copy of a dead output is dead.
+        """
         if port.node in self._added and self.is_copy(port.node):
             return self._match(pattern, scope, port, found)
         if isinstance(pattern, Hole) and isinstance(found.get(pattern.name), Port):
@@ -280,7 +283,7 @@ def _bound(name: str, value: Any, found: Bindings) -> Optional[Bindings]:
 
 
 def _attributes(node: tf.NodeDef, wanted: Mapping[str, Any]) -> bool:
-    """Whether the attributes that a pattern names are so, and all others that are no types have their defaults."""
+    """Whether the attributes in a pattern match, and all others except types have defaults."""
     if LIKE in wanted:
         return True
     return all(
@@ -289,7 +292,7 @@ def _attributes(node: tf.NodeDef, wanted: Mapping[str, Any]) -> bool:
 
 
 def _spelled(node: tf.NodeDef, key: str) -> Any:
-    """The value of an attribute in Python's types; None where it has none."""
+    """The value of an attribute in Python's types; None if it isn't set."""
     if key not in node.attr:
         return None
     kind = node.attr[key].WhichOneof("value")
@@ -306,7 +309,7 @@ def _spelled(node: tf.NodeDef, key: str) -> Any:
 
 
 def unusual(node: tf.NodeDef, but: Container[str]) -> List[str]:
-    """Attributes of a node that are no types and differ from their default."""
+    """Attributes of a node, except types, that differ from their default."""
     unset = defaults(node.op)
     found = []
     for key in node.attr:

@@ -1,9 +1,10 @@
-"""Names of a graph that was built anew: TensorFlow counts otherwise there, `gradients/AddN_3`, and calls what the recipe casts otherwise.
+"""Names of a graph that was built anew: TensorFlow numbers and names some nodes differently there.
 
-Such nodes are given the names here that their counterparts have in the original, found from who reads them. That is a
-guess, and need be no more: the proof compares what has one name in every respect. Renamed are sums and zeros of
-gradient code that have names by a counter, and nodes whose names the original doesn't have. No collection, signature or
-Saver names them, and no variable and nothing that is fed is among them.
+It counts otherwise, `gradients/AddN_3`, and names the recipe's casts otherwise. Such nodes get the
+names of their counterparts in the original, found through their consumers. That is a guess, which
+need not be right: the proof compares nodes with equal names in every respect. Renamed are sums and
+zeros of gradient code with numbered names, and nodes whose names the original doesn't have. They
+aren't named by any collection, signature or Saver, and aren't variables or fed nodes.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from graphmp.verify.sides import fetched
 
 _COUNTED = re.compile(
     r"(.*/)?gradients(_\d+)?/(AddN|zeros_like)(_\d+)?"
-)  # what gradient code makes under such names
+)  # ops of gradient code with such names
 _COUNTED_OPS = frozenset(("AddN", "ZerosLike"))
-_APART = "~"  # behind the name of a node whose own name another one has got: no name of TensorFlow's has it
+# suffix for the name of a node whose own name another one got: not in TensorFlow's names
+_APART = "~"
 _OUTSIDE = VARIABLE_OPS | PLACEHOLDERS
 _BEHIND = SWITCHES | {"Cast", "Identity"}
 
@@ -29,7 +31,7 @@ _BEHIND = SWITCHES | {"Cast", "Identity"}
 def aligned(
     original: tf.MetaGraphDef, converted: tf.MetaGraphDef
 ) -> Tuple[tf.MetaGraphDef, Callable[[str], str]]:
-    """A converted graph whose nodes have their counterparts' names, and what gives the name that a node had."""
+    """A converted graph with its counterparts' names, and a function that returns old names."""
     names = _Counterparts(original, converted).names()
     if not names:
         return converted, str
@@ -55,7 +57,7 @@ def _of_saver(meta_graph: tf.MetaGraphDef) -> Set[str]:
 
 
 class _Counterparts:
-    """Finds which nodes should have other names."""
+    """Finds the nodes that need other names."""
 
     def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef):
         self._before, self._after = GraphView(original.graph_def), GraphView(converted.graph_def)
@@ -66,14 +68,14 @@ class _Counterparts:
         self._taken: Set[str] = set()
 
     def names(self) -> Dict[str, str]:
-        """New names by those that nodes have."""
+        """New names by old names."""
         self._by_readers()
         self._by_what_they_read()
         self._by_what_they_are_gradients_of()
         moved = {name: new for name, new in self._found.items() if name != new}
         for name in (
             self._after.nodes
-        ):  # another node got its name, or it is a counted one that nobody found
+        ):  # another node got its name, or it is a numbered one without a counterpart
             if (
                 name in self._before.nodes
                 and name not in self._found
@@ -83,7 +85,7 @@ class _Counterparts:
         return moved
 
     def _find(self, name: str, wanted: str) -> bool:
-        """Notes a counterpart, unless either has one."""
+        """Record a counterpart, unless either has one."""
         if name in self._found or wanted in self._taken or not self._may_be(name, wanted):
             return False
         self._found[name] = wanted
@@ -91,7 +93,7 @@ class _Counterparts:
         return True
 
     def _by_readers(self) -> None:
-        """Finds those whose readers have counterparts."""
+        """Find nodes whose consumers have counterparts."""
         waiting = [
             (name, name)
             for name in self._after.nodes
@@ -102,7 +104,7 @@ class _Counterparts:
             waiting += [pair for pair in self._pairs(name, meant) if self._find(*pair)]
 
     def _by_what_they_read(self) -> None:
-        """Finds those that nobody reads who is known."""
+        """Find nodes without known consumers."""
         meant: Dict[Tuple[str, Tuple[Port, ...]], List[str]] = {}
         for name, node in self._before.nodes.items():
             if name not in self._taken and self._is_counted(self._before, name):
@@ -118,7 +120,7 @@ class _Counterparts:
                     self._find(name, same.pop(0))
 
     def _by_what_they_are_gradients_of(self) -> None:
-        """Finds what gradient code named for nodes whose names differ."""
+        """Find nodes that gradient code named after nodes with different names."""
         grads = {
             name + "_grad": wanted + "_grad"
             for name, wanted in self._found.items()
@@ -154,12 +156,12 @@ class _Counterparts:
         return counted or (strange and self._before.nodes[wanted].op not in _OUTSIDE)
 
     def _pairs(self, name: str, meant: str) -> Iterator[Tuple[str, str]]:
-        """Inputs of a node beside those of its counterpart."""
+        """Pairs of inputs of a node and of its counterpart."""
         new = [self._behind(port).node for port in self._after.inputs(name)]
         old = [port.node for port in self._before.inputs(meant)]
         if (
             self._after.nodes[name].op == "AddN"
-        ):  # in any order: what has a name that means something finds itself
+        ):  # in any order: nodes with meaningful names are found by name
             both = set(old) & set(new)
             old, new = (
                 [each for each in side if each not in both or self._is_counted(self._after, each)]
@@ -169,13 +171,13 @@ class _Counterparts:
             yield one, other if self._after.nodes[one].op == "Identity" else self._copied(other)
 
     def _behind(self, port: Port) -> Port:
-        """The output that added casts, copies and Switches are of."""
+        """The output behind added casts, copies and Switches."""
         while port.node not in self._before.nodes and self._after.nodes[port.node].op in _BEHIND:
             port = self._after.inputs(port.node)[0]
         return port
 
     def _copied(self, name: str) -> str:
-        """The source of a copy that the converted graph has under no name."""
+        """The source of a copy that has no name in the converted graph."""
         while name not in self._after.nodes and self._before.nodes[name].op == "Identity":
             name = self._before.inputs(name)[0].node
         return name

@@ -1,4 +1,4 @@
-"""Edges of control: what waits for what, and what dies with a skipped step."""
+"""Control edges: what a node waits for, and whether it dies with a skipped step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EMPTY: Conditions = frozenset()
 
 
 class Order:
-    """Compares who waits for whom, and who runs where."""
+    """Compares control edges and conditional execution."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Order:
         self._known: Dict[str, str] = {}
 
     def compare(self) -> None:
-        """Notes every node that doesn't wait for what it waits for in the original, waits for more, or dies where it didn't."""
+        """Report nodes with missing or additional predecessors, and nodes that newly die."""
         for name in self._before.nodes:
             if name in self._after.nodes:
                 self._waits(name, name)
@@ -58,7 +58,7 @@ class Order:
         self._in_turn()
 
     def _in_turn(self) -> None:
-        """Check that a scale's readers in a loop wait for the previous iteration's update."""
+        """Check that consumers of a scale in a loop wait for the previous iteration's update."""
         frames, nodes = self._sides.after.frames, self._after.nodes
         for scale in self._scales.dynamic:
             frame = frames.get(scale.finite.node, ())
@@ -92,7 +92,7 @@ class Order:
         found = {self.stands_for(control) for control in controls}
         moved = (
             self._after.nodes[name].op == "Identity" != self._before.nodes[original].op
-        )  # what computes it waits
+        )  # its inputs wait
         for missing in sorted(wanted - found) if not moved else ():
             if not self._follows(name, {missing}):
                 self._sides.fault(name, "does not wait for %s, as in the original" % missing)
@@ -112,7 +112,9 @@ class Order:
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
 
     def _writes_wait(self) -> None:
-        """Check that a write waits in the original for what its constants and flags wait for."""
+        """Check that a write waits in the original for all that its constants and flags wait
+        for.
+        """
         writes = {name for name in self._sides.after.state.writes if name in self._before.nodes}
         more: Dict[str, Set[str]] = {}
         for name in writes:
@@ -137,7 +139,7 @@ class Order:
             )
 
     def _constants(self) -> Dict[str, List[str]]:
-        """The added constants by what of the original they wait for."""
+        """The added constants by the nodes of the original that they wait for."""
         found: Dict[str, List[str]] = {}
         for name in sorted(self._sides.added):
             for control in self._waited_for(name) if self._after.nodes[name].op == "Const" else ():
@@ -145,7 +147,7 @@ class Order:
         return found
 
     def _made_of(self, starts: Iterable[str], writes: Set[str]) -> Set[str]:
-        """The writes that are made of some added nodes, by way of added nodes."""
+        """The writes that depend on some added nodes, through added nodes."""
 
         def readers(name: str) -> List[str]:
             return [] if name in writes else [c.node for c in self._after.consumers(name)]
@@ -154,7 +156,7 @@ class Order:
         return reached(starts, readers, lambda name: name in through) & writes
 
     def _is_one_of(self, name: str, others: Set[str]) -> bool:
-        """Whether an added node gives what one of some others does, such as its cast."""
+        """Whether an added node returns the value of another one, such as its cast."""
         if name not in self._sides.added or self._after.nodes[name].op == "NoOp":
             return False
         return any(
@@ -164,7 +166,7 @@ class Order:
         )
 
     def stands_for(self, name: str) -> str:
-        """The write, perhaps dead, behind a node that others wait for, or behind its group."""
+        """The write, possibly dead, behind a node that others wait for, or behind its group."""
         if name not in self._known:
             self._known[name] = self._stands_for(name)
         return self._known[name]
@@ -187,7 +189,9 @@ class Order:
         return min(writes)
 
     def _follows(self, name: str, others: Set[str], but: str = "") -> bool:
-        """Whether a node runs after some others, in the same iteration; `but`: a node that it waits for, which doesn't count."""
+        """Whether a node runs after some others, in the same iteration, ignoring a predecessor
+        `but`.
+        """
         view, left = self._after, set(others)
         waiting = [
             *(port.node for port in view.inputs(name)),
@@ -225,7 +229,10 @@ class Order:
         )
 
     def _only_where(self, name: str) -> bool:
-        """Whether a node is the side of a conditional that a flag takes; who else dies then, is looked at elsewhere."""
+        """Whether a node is the side of a conditional that a flag takes.
+
+        Dead nodes are checked elsewhere.
+        """
         found = self._matcher.match("on", Port(name, 0)) if self._matcher.is_copy(name) else None
         return found is not None and any(
             self._after.behind(gate.predicate, ["Identity"])
@@ -235,17 +242,17 @@ class Order:
         )
 
     def _only_reads(self, name: str) -> bool:
-        """Whether a node reads how many steps have been skipped."""
+        """Whether a node only reads the number of skipped steps."""
         found = self._matcher.match("ahead", Port(name, 0))
         return found is not None and found["v"].node in self._scales.variables
 
     def _adapts(self, name: str, extra: str) -> bool:
-        """Whether a write waits for the scale by whose flag it goes to be adapted."""
+        """Whether a write waits for the update of its flag's scale."""
         scales = frozenset().union(*(mentioned(gate.flag) for gate in self._gates.of.get(name, ())))
         return any(extra in scale.adapted for scale in self._scales.dynamic if scale.name in scales)
 
     def _lives(self) -> None:
-        """Check that nodes die with the same branches as before, except writes that have a gate."""
+        """Check that nodes die in the same branches as before, except for gated writes."""
         before, after = self._sides.before.conditions, self._sides.after.conditions
         writes = frozenset(self._sides.after.state.writes)
         for name in self._before.nodes:
@@ -263,7 +270,7 @@ class Order:
                 )
 
     def _only_for_writes(self, name: str, more: Conditions) -> bool:
-        """Whether what dies with a flag serves nothing but what dies with it."""
+        """Whether nodes that die with a flag are only used by nodes that die with it."""
         flags = {
             (self._after.behind(gate.predicate, ["Identity"]), 1)
             for gates in self._gates.of.values()

@@ -1,4 +1,4 @@
-"""The parameters of a conversion: read off its nodes, and compared with those that were asked for."""
+"""The parameters of a conversion: read off its nodes, and compared with the requested ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ def read_off(bodies: Sequence[Body]) -> Dict[str, Any]:
 
 
 def _fixed(body: Body) -> Iterator[str]:
-    """The numbers that a body multiplies and divides by as a scale, and those that it hands to functions, except 1, which scales nothing."""
+    """The numbers by which a body multiplies and divides as a scale, or that it passes to
+    functions.
+
+    Without 1, which doesn't scale.
+    """
     used = {step.scale for step in body.erasure.steps.values() if step is not None}
     for call in body.called:
         for function in call.functions:
@@ -69,7 +73,7 @@ def _half_types(body: Body) -> Iterator[str]:
 def parameters_claim(
     body: Body, found: Mapping[str, Any], expected: Optional[Mapping[str, Any]]
 ) -> Claim:
-    """Compares what was read off with what was asked for, or, where nobody says, with what the conversion's mark says."""
+    """Compare read-off parameters with the expected ones, or else with the conversion's mark."""
     mark = read_mark(body.sides.after.meta_graph)
     wanted = expected if expected is not None else mark["flags"] if mark is not None else None
     text = ", ".join("%s %s" % (key, _shown(value)) for key, value in found.items())
@@ -95,7 +99,7 @@ def parameters_claim(
 
 
 def _trains(side: Side) -> bool:
-    """Whether matmuls or convolutions of gradient code lead to a write of a variable that they are made of."""
+    """Whether matmuls of gradient code lead to a write of a variable that they depend on."""
     view = side.view
     gradients = [name for name in gradient_nodes(view) if view.nodes[name].op in tensor_core_ops()]
     made_of = view.ancestors(gradients)
@@ -105,7 +109,7 @@ def _trains(side: Side) -> bool:
 
 def _same(key: str, found: Any, wanted: Any, trains: bool) -> bool:
     if wanted in (None, "") or (key == "compute_dtype" and found == "float32"):
-        return True  # left open, or there was nothing to convert
+        return True  # left open, or nothing needed conversion
     if key in ("loss_scale", "clip_norm") and found in ("none", 0.0) and not trains:
         return True
     if key == "loss_scale":

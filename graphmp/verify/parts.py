@@ -15,7 +15,7 @@ from graphmp.verify.sides import Fault
 _STATE = "graphmp_loss_scale"  # the collection of the scales' state
 _CONTEXTS = frozenset(
     ("cond_context", "while_context")
-)  # what lies in which loop or branch, an inner one behind an outer one: added nodes do too
+)  # contents of loops and branches, an inner one after an outer one, including added nodes
 
 
 def part_faults(body: Body) -> Iterator[Fault]:
@@ -39,7 +39,7 @@ def _collection_faults(body: Body) -> Iterator[Fault]:
     )
     for key in sorted((set(old) | set(new)) - {MARK, _STATE}):
         if key == "cond_context" and key not in old:
-            continue  # of conditionals that were put in; it says nothing of what runs
+            continue  # of inserted conditionals; it doesn't affect execution
         if key not in old or key not in new:
             yield Fault("collection %s" % key, "is new" if key in new else "is gone")
         elif old[key] != new[key] and not _may_differ(body, key, old[key], new[key]):
@@ -52,7 +52,7 @@ def _collection_faults(body: Body) -> Iterator[Fault]:
 
 
 def _lists(body: Body, names: Sequence[str]) -> bool:
-    """Whether tensors are the variables of the scales, of each one its scale, its good steps and the steps that it skipped."""
+    """Whether tensors are the scales' variables: each one's scale, good steps and skipped steps."""
     listed = list(map(body.checkpoints.listed, names))
     if sorted(listed) != sorted(body.scales.initial):
         return False
@@ -87,7 +87,7 @@ def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:
 
 
 def _stand_for(body: Body, before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether train ops are those of the original, or what waits for one that may be dead."""
+    """Whether train ops are those of the original, or nodes that wait for one that may be dead."""
     same = [
         name == other or (":" not in name and body.order.stands_for(name) == other)
         for name, other in zip(after, before)

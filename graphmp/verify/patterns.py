@@ -1,22 +1,21 @@
-"""Patterns of what a conversion may put into a graph, as `templates.txt` spells them.
+"""Patterns of nodes that a conversion may insert, in the syntax of `templates.txt`.
 
     current = Maximum(read(scale, INITIAL), MIN)
 
     Op(a, b)           a node of that op with these inputs, its first output; Op(a)[1] is its second
     Op(a, after=[b])   one that also waits for b; a node of any other pattern waits for nothing
-    Op(a, after=...)   one that waits for whatever it does
-    Op(a, like=write)  one with the attributes of the node in that hole; this is left to who asks
-    Op(a, after=[*b])  one that waits for any number of nodes, as a list; behind others, for those and any number more
-    Op(a, key="text")  one with that attribute; key=NAME reads it off; all attributes that are no types and aren't named have their default
-    Op(*name)          any number of inputs, as a list
-    name               a hole: any output, the same one wherever the name stands; if a template has that name, an output that matches it
-    name @ pattern     a hole for what matches a pattern
-    NAME               a constant scalar, the same number wherever it stands; what it is, is read off
-    1, [0], "a", nan   a constant of that value
-    zeros              a constant of any shape, all of it +0
-    template(a, b)     another template, with patterns for its parameters; its other holes are the caller's, except those with @
+    Op(a, after=...)   one with any control inputs Op(a, like=write)  one with the attributes of the
+    node in that hole; checked by the caller Op(a, after=[*b])  one with any number of control
+    inputs, as a list; after others, for those and any number more Op(a, key="text")  one with that
+    attribute; key=NAME reads it off; all other attributes that are no types have their default
+    Op(*name)          any number of inputs, as a list name               a hole: any output, the
+    same at each occurrence of the name; if a template has that name, an output that matches it name
+    @ pattern     a hole for a match of a pattern NAME               a constant scalar, the same
+    number at each occurrence; its value is read off 1, [0], "a", nan   a constant of that value
+    zeros              a constant of any shape, all of it +0 template(a, b)     another template,
+    with patterns for its parameters; its other holes are the caller's, except those with @
 
-A definition goes on in lines that are indented. Of several definitions of a name one has to match.
+Indented lines continue a definition. If a name has several definitions, one must match.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ import math
 import pathlib
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-LIKE = "like"  # among the attributes of a pattern: any will do
+LIKE = "like"  # an attribute of a pattern with any value
 
 
 class Hole(NamedTuple):
-    """Any output, or what matches the template or parameter of that name."""
+    """Any output, or a match of the template or parameter of that name."""
 
     name: str
 
@@ -42,7 +41,7 @@ class Rest(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A hole for what matches a pattern."""
+    """A hole for a match of a pattern."""
 
     name: str
     pattern: Any
@@ -59,7 +58,7 @@ _CONSTANTS = {"nan": Value(math.nan), ZEROS: Value(ZEROS)}
 
 
 class Node(NamedTuple):
-    """A node. `rest`: the hole for all of its inputs; empty where they are spelled out."""
+    """A node. `rest`: the hole for all of its inputs; empty if they are listed."""
 
     op: str
     inputs: Tuple[Any, ...]
@@ -77,7 +76,7 @@ class Use(NamedTuple):
 
 
 class Template(NamedTuple):
-    """One definition. `own`: holes that nobody shares."""
+    """One definition. `own`: holes that aren't shared."""
 
     parameters: Tuple[str, ...]
     pattern: Any
@@ -140,7 +139,8 @@ def _node(tree: ast.Call) -> Any:
     assert isinstance(tree.func, ast.Name)
     if tree.func.id[0].islower():
         return Use(tree.func.id, tuple(map(_pattern, tree.args)))
-    rest = tree.args[0].value.id if tree.args and isinstance(tree.args[0], ast.Starred) else ""  # type: ignore[attr-defined]
+    # type: ignore[attr-defined]
+    rest = tree.args[0].value.id if tree.args and isinstance(tree.args[0], ast.Starred) else ""
     after: Optional[Tuple[Any, ...]] = ()
     attributes: Dict[str, Any] = {}
     for keyword in tree.keywords:

@@ -1,4 +1,4 @@
-"""The powers of the loss scales in front of the values of a converted graph, for those who measure them."""
+"""The powers of the loss scales in the values of a converted graph, for measurements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from graphmp.verify.sides import Side, Sides
 
 
 def powers(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Dict[Port, float]:
-    """The sum of the powers of all scales by output, where it is known: not of zeros, and nothing of a graph that isn't the original's."""
+    """The sum of the powers of all scales by output, where known.
+
+    Not for zeros, and empty for a graph that isn't the original's conversion.
+    """
     body, functions = compared(
         Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)), DEVICES
     )

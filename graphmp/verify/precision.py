@@ -1,13 +1,14 @@
-"""Where half precision is wrong whatever the policy says.
+"""Where half precision is wrong under any policy.
 
-1. On the way of a variable's first value, and of what a checkpoint gives or gets.
-2. In a loss that gradients are taken of, and in the product of a scale with what these start from.
-3. Between a division by a scale, or a clip, and the write that takes it.
-4. Between a variable's value and a write, where the one goes into the other element by element and either the write is of that variable or nothing
-   but variables and constants goes into it: slots, powers of decay, averages, counts.
+1. Between a variable and its initial value, or the value in a checkpoint.
+2. In a loss that is differentiated, and in the product of a scale with the initial gradients.
+3. Between a division by a scale, or a clip, and a write.
+4. Between a variable's value and a write, if the value is used element by element and either the
+   write is to that variable or only variables and constants are used: slots, powers of decay,
+   averages, counts.
 
-3 and 4 end at the model: at a matmul or convolution, at what reads one, at gradient code, and at what multiplies or divides by a scale; 4 also
-where a loop ends.
+3 and 4 end at the model: at a matmul or convolution, its consumers, gradient code, and
+multiplications or divisions by a scale; 4 also at the exit of a loop.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ _ARITHMETIC = frozenset(
 _MOVES = KEEPS_VALUES | {"Cast"}
 _BY_ELEMENT = (
     KEEPS_VALUES | READS | _ARITHMETIC
-) - EXITS  # a loop is a model: it may go round no time
+) - EXITS  # a loop is a model: it may have no iterations
 
 
 class Precision:
-    """Looks for half precision where it is wrong, in the main graph."""
+    """Looks for wrong half precision in the main graph."""
 
     def __init__(
         self,
@@ -63,13 +64,16 @@ class Precision:
         clipped: Iterable[str],
         gates: Mapping[str, Sequence[Gate]],
     ):
-        """`clipped`: the nodes that multiply by the factor of a clip; `gates`: those of each write."""
+        """`clipped`: the nodes that multiply by the factor of a clip.
+
+        `gates`: those of each write.
+        """
         self._sides, self._erasure, self._clipped, self._gates = sides, erasure, clipped, gates
         self._before, self._after = sides.before.view, sides.after.view
         self._half = {name for name in self._after.nodes if sides.became_half(name)}
 
     def faults(self) -> Iterator[Fault]:
-        """All that is found."""
+        """All faults."""
         if self._half:
             yield from self._stored()
             yield from self._losses()
@@ -108,7 +112,7 @@ class Precision:
     def _differentiated(self, name: str) -> Iterator[str]:
         """Losses whose gradients start from scaled ones.
 
-        A gradient that a program gives has no loss.
+        A gradient given by a program has no loss.
         """
         step = self._erasure.steps[name]
         if step is not None and is_one(self._after, self._after.inputs(name)[step.slot].node):
@@ -125,7 +129,7 @@ class Precision:
         yield from self._found(taken, "between a division by a loss scale, or a clip, and a write")
 
     def _is_outside(self, name: str) -> bool:
-        """Whether a node is no gradient code, or only hands on or adds up what that gives."""
+        """Whether a node is no gradient code, or only copies or adds up its results."""
         return name not in self._gradients or self._after.nodes[name].op in ("AddN", "Identity")
 
     def _of_state(self) -> Iterator[Fault]:
@@ -151,7 +155,11 @@ class Precision:
     def _between(
         self, starts: AbstractSet[str], ends: AbstractSet[str], through: Callable[[str], bool]
     ) -> Set[str]:
-        """The nodes on ways of data from some nodes to others, by way of nodes for which `through` holds, and not over a model or a write."""
+        """The nodes on data paths from some nodes to others, through nodes for which `through`
+        holds.
+
+        Not through a model or a write.
+        """
         ahead = self._after.followed(
             starts, lambda name: name in starts or (name not in self._stops and through(name))
         )
@@ -173,7 +181,10 @@ class Precision:
 
     @once
     def _stops(self) -> AbstractSet[str]:
-        """Writes, matmuls and convolutions, what reads one, as it is or moved, and what multiplies or divides by a scale."""
+        """Writes, matmuls and convolutions, consumers of these, and products with a scale.
+
+        Consumers count also behind nodes that only move values.
+        """
         nodes = self._after.nodes
         products = [name for name, node in nodes.items() if node.op in tensor_core_ops()]
         steps = (name for name, step in self._erasure.steps.items() if step is not None)
@@ -189,7 +200,7 @@ class Precision:
         }
 
     def _moved(self, names: Sequence[str]) -> Set[str]:
-        """Nodes and what hands on their values."""
+        """Nodes and those that pass on their values."""
         starts = set(names)
         return self._after.followed(
             names, lambda name: name in starts or self._after.nodes[name].op in _MOVES

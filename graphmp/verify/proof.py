@@ -1,4 +1,4 @@
-"""The result of a verification: claims, each proved or not, with the nodes concerned."""
+"""The result of a verification: claims with verdicts and nodes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ class Claim(NamedTuple):
     """One claim about a conversion.
 
     Attributes:
-        name: what is claimed, in a word or two.
+        name: the claim, in a word or two.
         verdict: one of PROVED, FAILED, NOT_PROVED, NOT_APPLICABLE.
         text: what was proved, or what a reviewer must look at, in one line.
-        nodes: nodes of the converted graph that break the claim, or where it holds, those that it is about; `library/function/node` in a function.
+        nodes: nodes of the converted graph that violate the claim, or to which a proved claim
+            applies; `library/function/node` in a function.
     """
 
     name: str
@@ -28,8 +29,9 @@ class Proof(NamedTuple):
 
     Attributes:
         claims: all of them.
-        parameters: what was read off the converted graph.
-        is_broken: whether a graph is none that TensorFlow would load: it was looked at no further, and must not be run.
+        parameters: those read off the converted graph.
+        is_broken: whether TensorFlow could not load one of the graphs: it wasn't examined further,
+            and must not be run.
     """
 
     claims: Tuple[Claim, ...]
@@ -38,5 +40,5 @@ class Proof(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether no claim failed or was left unproved."""
+        """Whether no claim failed or remained unproved."""
         return all(claim.verdict in (PROVED, NOT_APPLICABLE) for claim in self.claims)

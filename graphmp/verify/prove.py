@@ -34,16 +34,18 @@ def verify(
     expected: Optional[Mapping[str, Any]] = None,
     devices: Sequence[str] = DEVICES,
 ) -> Proof:
-    """Proves that a converted graph computes what its original does.
+    """Prove that a converted graph computes the same as its original.
 
     Args:
         original: the graph before.
-        converted: the graph after; what made it, and what it calls its own nodes, doesn't matter.
-        expected: flags of `graphmp convert` by name, which its parameters must be; by default those that the converted graph's mark claims.
-        devices: the kinds of device, of `CPU` and `GPU`, that a node without one may run on: what is half must have a kernel there.
+        converted: the graph after; its converter and the names of added nodes don't matter.
+        expected: required flags of `graphmp convert` by name; by default those of the converted
+            graph's mark.
+        devices: the kinds of device, of `CPU` and `GPU`, for nodes without one: half precision
+            needs kernels there.
 
     Returns:
-        The claims with their verdicts, and the parameters that were read off the converted graph.
+        The claims with their verdicts, and the parameters read off the converted graph.
     """
     before, after = (Side(graph, graph.graph_def) for graph in (original, converted))
     faults = [*broken(before), *broken(after)]
@@ -62,7 +64,7 @@ def verify(
 
 
 def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequence[str]) -> Proof:
-    """The claims of two graphs whose nodes are counterparts where their names are the same."""
+    """The claims about two graphs in which counterparts have equal names."""
     body, functions = compared(sides, devices)
     degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called, body.named)
     functions.compare_degrees()
@@ -79,7 +81,7 @@ def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequenc
 
 
 def _is_built_anew(converted: tf.MetaGraphDef) -> bool:
-    """Whether the recipe says that it made a graph: a node of it that isn't found may have been given another name."""
+    """Whether the mark says that the recipe built a graph: missing nodes may have other names."""
     return (read_mark(converted) or {}).get("engine") == "recipe"
 
 
@@ -109,7 +111,8 @@ def _scaled(bodies: Mapping[str, Body], degrees: Degrees) -> Claim:
     scaled = sorted(
         port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE)
     )
-    # In the original others read it, who read it unscaled now, or it is divided by the scale itself, or stands for what is: someone may fetch it.
+    # In the original it has consumers that now read the unscaled value, or it is divided by the
+    # scale itself, or represents such a value: it may be fetched.
     result = {
         n
         for n in scaled
@@ -138,7 +141,7 @@ def _scaled(bodies: Mapping[str, Body], degrees: Degrees) -> Claim:
 
 
 def _unread(sides: Sides) -> Iterator[Port]:
-    """Outputs that nothing reads."""
+    """Outputs without consumers."""
     for name in sides.before.view.nodes:
         if name in sides.after.view.nodes and not sides.after.view.consumers(name):
             yield Port(name, 0)

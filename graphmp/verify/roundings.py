@@ -1,4 +1,4 @@
-"""Casts to half precision and back: a conversion that puts in both computes in half precision between them."""
+"""Casts to half precision and back: a conversion that inserts both computes in between."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from graphmp.verify.sides import Fault, Sides
 
 
 def roundings(sides: Sides, erasure: Erasure) -> Iterator[Fault]:
-    """Casts from half precision of what another cast took there, except a gradient of a cast: nothing between computes in it."""
+    """Casts from half precision with nothing computed since another cast to it.
+
+    A gradient of a cast doesn't count.
+    """
     view = sides.after.view
     widening = [name for name in sorted(sides.added) if sides.is_cast(name, [FLOAT32])]
     gradients = {"%s_grad/Cast" % name for name in widening}

@@ -1,4 +1,4 @@
-"""The loss scales of a converted graph, found by what their state machines are, not by names."""
+"""The loss scales of a converted graph, found by their state machines, not by names."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class DynamicScale(NamedTuple):
     """A dynamic loss scale.
 
     Attributes:
-        state: what it keeps, by the names of variables that handles.py gives.
-        values: outputs that are the scale, as a step reads it.
-        checked: the outputs that its flag says to be finite.
-        flags: outputs that say so once the scale has been adapted.
-        finite: the output that says so at once.
-        adapted: the nodes that wait for the scale to be adapted.
+        state: its variables, by the names of handles.py.
+        values: outputs that are the scale, as read in a step.
+        checked: the outputs that its flag checks.
+        flags: outputs that are the flag, after the scale has been adapted.
+        finite: the output that is the flag, before that.
+        adapted: the nodes that wait for the scale's update.
         parameters: flags of `graphmp convert` and their values.
     """
 
@@ -57,14 +57,14 @@ class Scales:
 
     Attributes:
         handles: the variables that it refers to.
-        checks: what its flags look at.
+        checks: what its flags check.
         dynamic: those that it adapts.
-        states: what these keep, and those of functions that it calls.
-        skipping: the calls of functions that skip steps, with the names of the scales by which they do.
+        states: their states, and those of functions that it calls.
+        skipping: the calls of functions that skip steps, with the names of their scales.
         adapting: the names of these scales, and of those that the body is given.
-        initial: the initial value of each variable of theirs that is the body's own, by its node.
-        variables: all nodes that refer to variables of theirs.
-        nodes: the nodes that keep and adapt these.
+        initial: the initial values of their variables that belong to the body, by node.
+        variables: all nodes that refer to their variables.
+        nodes: the nodes that store and adapt them.
     """
 
     def __init__(self, sides: Sides, matcher: Matcher, calls: Calls):
@@ -95,7 +95,7 @@ class Scales:
         }
 
     def _all_states(self) -> List[State]:
-        """The state of the scales of the body, and of called functions if it is handed on."""
+        """The state of the scales of the body, and of called functions that it is passed to."""
         found = [scale.state for scale in self.dynamic]
         for call in self._calls:
             for function in call.functions:
@@ -108,7 +108,10 @@ class Scales:
         return list(dict.fromkeys(found))
 
     def _declare(self) -> None:
-        """Looks for the variables of the main graph that are used by their handles; each is one thing of one scale."""
+        """Find the variables of the main graph that are used by handles.
+
+        Each has one role in one scale.
+        """
         seen: Set[str] = set()
         for state in self.states:
             for place, name in enumerate(state.variables):
@@ -149,7 +152,10 @@ class Scales:
         return self.at(port) if self._sides.after.is_float(port) else self.handles.name(port)
 
     def at(self, port: Port) -> Optional[str]:
-        """Which scale an output is, cast and entered into loops or not: the name of its variable, or a number; None for anything else."""
+        """The scale that an output is, also cast or in loops: its variable's name, or a number.
+
+        Or None.
+        """
         port = self._behind(port)
         for scale in self.dynamic:
             if port in scale.values:
@@ -188,7 +194,7 @@ class Scales:
                         yield whole
 
     def _whole(self, found: Bindings) -> Optional[DynamicScale]:
-        """The scale that an Assign is part of, if all else that belongs to it is there."""
+        """The scale that an Assign is part of, if it is complete."""
         adapted = []
         for name in self._view.control_consumers(found["writes_scale"].node):
             match = self._matcher.take("adapted", Port(name, 0), found)
@@ -230,7 +236,7 @@ class Scales:
         )
 
     def _state(self, found: Bindings) -> Optional[State]:
-        """The three variables that a scale keeps its state in; None where something else is taken for one."""
+        """The three variables of a scale's state; None if something else is used as one."""
         names = [self.handles.name(found[key]) for key in ("scale", "good", "skipped")]
         if None in names or len(set(names)) < len(names):
             return None
@@ -238,14 +244,14 @@ class Scales:
         return State(tuple(map(str, names)), found["INITIAL"])  # type: ignore[arg-type]
 
     def _is_flag(self, name: str, found: Bindings) -> bool:
-        """Whether a node says what a flag does once the scale has been adapted."""
+        """Whether a node has the value of a flag after the scale has been adapted."""
         return (
             bool(self._view.controls(name))
             and self._matcher.take("flag", Port(name, 0), found) is not None
         )
 
     def _declared(self, name: str, initial: float) -> bool:
-        """Whether a variable is a scalar, and all that takes it for itself is known: its initialiser, and what was matched."""
+        """Whether a variable is a scalar whose uses are all known: its initialiser, and matches."""
         if (
             self._view.controls(name)
             or self.handles.is_the_models(name)
@@ -260,7 +266,10 @@ class Scales:
         return True
 
     def _largest(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
-        """Whether what a first step looks at is the largest absolute value of outputs that always run, what is checked among them."""
+        """Whether a first step measures the largest absolute value of outputs that always run.
+
+        What is checked must be among them.
+        """
         if found.get("sizes_taken"):
             return self._taken(found, checked)
         if not found.get("sizes"):
@@ -271,11 +280,11 @@ class Scales:
         }
 
     def _to_look_at(self, checked: FrozenSet[Port], found: Bindings) -> Set[Port]:
-        """Those of some outputs that a first step must look at, before they are cast."""
+        """Those of some outputs that a first step must measure, before their casts."""
         return set(map(self._behind, self.checks.beside(checked, found["finite"])))
 
     def _taken(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
-        """The same, where all that is looked at lies in one branch."""
+        """The same, if all measured outputs are in one branch."""
         looked: Set[Port] = set()
         for port in found["sizes_taken"]:
             matched = self._matcher.match(

@@ -1,4 +1,4 @@
-"""The two graphs that are compared: what one has that the other has not, and what is asked of them again and again."""
+"""The two compared graphs: nodes that only one of them has, and cached queries."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ _HANDLE = "VarHandleOp"
 
 
 def attribute(node: tf.NodeDef, key: str) -> tf.AttrValue:
-    """An attribute of a node, an empty one where it has none: asking a protobuf map for a missing key would add it."""
+    """An attribute of a node, empty if missing.
+
+    Looking up a missing key in a protobuf map would add it.
+    """
     return node.attr.get(key, _NONE)
 
 
 class Fault(NamedTuple):
-    """Something that is wrong, or that no rule covers.
+    """A fault, or something that no rule covers.
 
     Attributes:
-        node: the node of the converted graph, or of the original where that is gone.
-        text: what is wrong with it.
+        node: the node of the converted graph, or of the original if it is missing there.
+        text: the fault.
     """
 
     node: str
@@ -43,7 +46,8 @@ class Side:
     Attributes:
         meta_graph: the graph; that of a function has its library, and no collections.
         function: the name of a function; empty for the main graph.
-        arguments: names of what a function takes; none for the main graph. Those that are handles are nodes like those of variables.
+        arguments: names of a function's arguments; empty for the main graph. Handles among them are
+            nodes like those of variables.
     """
 
     def __init__(
@@ -67,27 +71,27 @@ class Side:
         }
 
     def signature(self, name: str) -> Optional[Signature]:
-        """The types of a node's inputs and outputs; None where nobody knows its op."""
+        """The types of a node's inputs and outputs; None for an unknown op."""
         if name not in self._signatures:
             self._signatures[name] = self.op_defs.signature(self.view.nodes[name])
         return self._signatures[name]
 
     def dtype(self, port: Port) -> int:
-        """The dtype of an output; 0 where nobody knows it."""
+        """The dtype of an output; 0 if unknown."""
         if port not in self._dtypes:
             self._dtypes[port] = self._dtype(port)
         return self._dtypes[port]
 
     def _dtype(self, port: Port) -> int:
         node = self.view.nodes[port.node]
-        if node.op == ARGUMENT:  # 1.15.5 doesn't know the op
+        if node.op == ARGUMENT:  # unknown to 1.15.5
             return int(node.attr["T"].type)
         signature = self.signature(port.node)
         outputs = signature.outputs if signature is not None else ()
         return outputs[port.output].dtype if port.output < len(outputs) else 0
 
     def is_float(self, port: Port) -> bool:
-        """Whether an output is of a real floating-point dtype."""
+        """Whether an output has a real floating-point dtype."""
         return self.dtype(port) in FLOATS
 
     def outputs(self, name: str) -> int:
@@ -100,23 +104,23 @@ class Side:
         )
 
     def is_stateful(self, name: str) -> bool:
-        """Whether a node's op keeps or changes state."""
+        """Whether a node's op stores or changes state."""
         definition = self.op_defs.get(self.view.nodes[name].op)
         return definition is None or definition.is_stateful
 
     @once
     def state(self) -> State:
-        """Who writes what."""
+        """The writes of the graph."""
         return State(self.meta_graph, self.view, self.op_defs.get)
 
     @once
     def frames(self) -> Frames:
-        """The while loops that each node lies in."""
+        """The while loops that contain each node."""
         return frames(self.view)
 
     @once
     def conditions(self) -> Dict[str, Conditions]:
-        """The sides of predicates that a node runs on alone."""
+        """The sides of predicates that a node requires."""
         return conditions(self.view)
 
 
@@ -128,7 +132,7 @@ class Sides:
         after: the converted one.
         added: names of nodes that only the converted graph has.
         more_arguments: those that are arguments of a function.
-        faults: what was found wrong.
+        faults: the faults found.
     """
 
     def __init__(self, before: Side, after: Side):
@@ -138,15 +142,15 @@ class Sides:
         self.faults: List[Fault] = []
 
     def gone(self) -> Iterator[str]:
-        """Nodes of the original that the converted graph has not."""
+        """Nodes of the original that are missing in the converted graph."""
         yield from (name for name in self.before.view.nodes if name not in self.after.view.nodes)
 
     def fault(self, node: str, text: str) -> None:
-        """Notes something wrong."""
+        """Report a fault."""
         self.faults.append(Fault(node, text))
 
     def became_half(self, name: str) -> List[int]:
-        """The half-precision types of a node of the converted graph that it has not in the original."""
+        """The half-precision types of a converted node that it doesn't have in the original."""
         before = self.before.view.nodes.get(name, _NOTHING)
         found = {
             key: value.type
@@ -156,12 +160,14 @@ class Sides:
         return [dtype for key, dtype in found.items() if attribute(before, key).type != dtype]
 
     def added_readers(self, port: Port) -> List[str]:
-        """The added nodes that read an output, one for each input that does."""
+        """The added nodes that read an output, one for each input."""
         consumers = self.after.view.consumers(port.node)
         return [c.node for c in consumers if c.output == port.output and c.node in self.added]
 
     def is_cast(self, name: str, to: Container[int] = FLOATS) -> bool:
-        """Whether a node is an added Cast from a floating-point type to one of some types, rounding to nearest."""
+        """Whether a node is an added Cast from floating point to some types, rounding to
+        nearest.
+        """
         node = self.after.view.nodes[name]
         return (
             name in self.added
@@ -172,11 +178,14 @@ class Sides:
         )
 
     def is_moved(self, name: str) -> bool:
-        """Whether a node only hands on what another one computes in its place."""
+        """Whether a node only passes on the result of another one that replaces it."""
         return self.after.view.nodes[name].op == "Identity" != self.before.view.nodes[name].op
 
     def may_call(self, node: tf.NodeDef) -> bool:
-        """Whether a node of the original may name functions: its op is one, takes one as an attribute, or is not known."""
+        """Whether a node of the original may name functions.
+
+        Its op is one, has one as an attribute, or is unknown.
+        """
         definition = self.before.op_defs.get(node.op)
         return (
             definition is None
@@ -190,7 +199,7 @@ class Sides:
 
 
 def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:
-    """Nodes that give what the graph is for: outputs of its signatures, and its losses."""
+    """The results of the graph: outputs of its signatures, and its losses."""
     names = [
         info.name
         for signature in meta_graph.signature_def.values()
@@ -202,7 +211,7 @@ def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:
 
 
 def described(meta_graph: tf.MetaGraphDef) -> Set[str]:
-    """Nodes by which a program gets what a variable holds, or starts from."""
+    """Nodes by which a program gets a variable's value, or its initial value."""
     found = [
         definition
         for key in variable_keys(meta_graph)
@@ -217,7 +226,7 @@ def described(meta_graph: tf.MetaGraphDef) -> Set[str]:
 
 
 def fetched(meta_graph: tf.MetaGraphDef) -> Set[str]:
-    """Those, and all that a collection names: someone may fetch it."""
+    """Those, and all that a collection names: they may be fetched."""
     names = [
         name
         for collection in meta_graph.collection_def.values()

@@ -1,10 +1,12 @@
-"""A step whose gradients are not finite is skipped whole.
+"""A step whose gradients are not finite is skipped as a whole.
 
-1. Every way that a value takes from a division by the scale, out of an accumulator, or from what is fed for a gradient, to a write leads over an
-   output that the write's flag says to be finite.
-2. A write that follows an update of a loss, or that is grouped with one and takes something of the batch, goes by that loss's flag too.
-3. A flag looks at nothing but such values.
-4. Where a write's flag looks at the value of another write, both go by one flag, unless that other one comes first or may be run alone.
+1. Every path of a value from a division by the scale, an accumulator, or a fed gradient to a write
+   passes through an output that the write's flag checks.
+2. A write that follows an update of a loss, or is grouped with one and takes values from the batch,
+   depends on that loss's flag too.
+3. A flag only checks such values.
+4. If a write's flag checks the value of another write, both depend on one flag, unless the other
+   one comes first or may run alone.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ _NOTHING: FrozenSet[Port] = frozenset()
 
 
 class Skips:
-    """The writes of a step that is skipped.
+    """The writes of a skipped step.
 
     Attributes:
-        faults: what is wrong.
+        faults: the faults found.
         gated: writes that wait for a flag.
-        counted: writes of whole numbers that a skipped step does all the same.
+        counted: writes of integers that also happen in a skipped step.
     """
 
     def __init__(self, body: Body):
@@ -59,7 +61,7 @@ class Skips:
         self._look_at_pairs()
 
     def _look_at_values(self) -> None:
-        """A flag that looks at values themselves looks at that of the write, too."""
+        """A flag that checks values directly checks that of the write, too."""
         for name in self._writes:
             for gate in self._gates.get(name, ()):
                 of_values = by_value(gate.flag)
@@ -80,7 +82,7 @@ class Skips:
                     )
 
     def _look_at_pairs(self) -> None:
-        """Writes whose values are looked at together are written together."""
+        """Writes whose values are checked together are written together."""
         kinds: Dict[Tuple[FrozenSet[Port], FrozenSet[str]], List[str]] = {}
         for name in self.gated:
             kinds.setdefault(
@@ -106,14 +108,14 @@ class Skips:
                     )
 
     def _is_beside(self, name: str, other: str) -> bool:
-        """Whether one write doesn't come before another, and whatever runs it runs the other too."""
+        """Whether one write doesn't precede another, and is run whenever the other is."""
         ends = self._ends(name)
         return (
             bool(ends) and ends <= self._ends(other) and name not in self._view.ancestors([other])
         )
 
     def _ends(self, name: str) -> Set[str]:
-        """The last nodes behind a node in the original, reads after writes left out."""
+        """The final nodes behind a node in the original, without reads after writes."""
         view = self._sides.before.view
         behind = view.descendants([name]) if name in view.nodes else ()
         return {
@@ -121,7 +123,9 @@ class Skips:
         }
 
     def _is_the_models(self, name: str) -> bool:
-        """Whether a write is one of the original, or stands for one, and writes no state of the scales."""
+        """Whether a write belongs to the original, or replaces one, and isn't to a scale's
+        state.
+        """
         known = name in self._body.erasure.copies or (
             name in self._sides.before.view.nodes and self._view.nodes[name].op != "Identity"
         )
@@ -168,7 +172,7 @@ class Skips:
         )
 
     def _placeholders_behind(self, ports: List[Port], stops: AbstractSet[Port]) -> Iterator[Port]:
-        """The placeholders that outputs are made of, not by way of others."""
+        """The placeholders that outputs depend on, not through others."""
         ends, nodes = PLACEHOLDERS | VARIABLE_OPS, self._view.nodes
         behind = reached(
             ports,
@@ -199,7 +203,9 @@ class Skips:
                     self.faults.append(Fault(name, "%s gradients that it takes" % what))
 
     def _look_at_scales(self) -> None:
-        """Check that writes of a scale's gradients go by the flag that the scale adapts to."""
+        """Check that writes of a scale's gradients depend on the flag by which the scale is
+        adapted.
+        """
         for scale in self._scales.dynamic:
             starts = {port for port, scales in self._body.sources.items() if scale.name in scales}
             takes = self._reached(starts, self._body.sources.keys() - starts)
@@ -214,7 +220,7 @@ class Skips:
                     )
 
     def _reached(self, starts: AbstractSet[Port], stops: AbstractSet[Port]) -> Set[str]:
-        """The nodes that some outputs lead to by data, not over others."""
+        """The nodes that some outputs lead to by data, not through others."""
         return self._body.ways.reached(starts, stops)
 
     def _look_at_steps(self) -> None:
@@ -226,7 +232,7 @@ class Skips:
             wanted = wanted & self._readers(name, updates) or wanted
             by_one = len(wanted) > 1 and bool(
                 updates.get(name, wanted) & wanted
-            )  # steps in turn: which one is meant doesn't show
+            )  # alternating steps: which one is meant is unknown
             if not wanted or (
                 name in updates
                 and (updates[name] >= wanted or by_one or name in takes or name in self._inside)
@@ -240,7 +246,10 @@ class Skips:
                 self._ungated(name)
 
     def _readers(self, name: str, updates: Dict[str, FrozenSet[str]]) -> FrozenSet[str]:
-        """The scales of the updates that read the variable that a write is of: powers of an optimizer's decay belong to its updates."""
+        """The scales of the updates that read a written variable.
+
+        The powers of an optimizer's decay belong to its updates.
+        """
         variables = self._sides.after.state.written(name)
         found: Set[str] = set()
         for variable in variables:
@@ -249,7 +258,7 @@ class Skips:
         return frozenset(found)
 
     def _read_by(self, variable: str) -> Set[str]:
-        """Readers of a variable, direct or through a copy."""
+        """Consumers of a variable, direct or through a copy."""
         direct = {consumer.node for consumer in self._view.consumers(variable)}
         copies = {name for name in direct if self._view.nodes[name].op in READS}
         return direct | {
@@ -267,7 +276,9 @@ class Skips:
             self.counted.append(name)
 
     def _followed(self, updates: Dict[str, FrozenSet[str]]) -> Dict[str, FrozenSet[str]]:
-        """For each write the scales of the updates that it comes after in the original, the nearest ones."""
+        """For each write the scales of the updates that it follows in the original, the nearest
+        ones.
+        """
         view = self._sides.before.view
         found: Dict[str, Set[str]] = {}
         waiting = [

@@ -1,4 +1,4 @@
-"""Types: what must stay float32 does, both ends of every edge agree, and what is half has a kernel."""
+"""Types: float32 where required, equal at both ends of every edge, and kernels for half."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphmp.policy.op_sets import ARGUMENT, PLACEHOLDERS, RESTORES, RESULT, SAV
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.verify.sides import Fault, Sides, answers, attribute, described
 
-_OUTSIDE = PLACEHOLDERS | RESTORES | SAVES  # what the world outside sees
+_OUTSIDE = PLACEHOLDERS | RESTORES | SAVES  # visible from outside
 
 
 def type_faults(sides: Sides, devices: Sequence[str] = DEVICES) -> Iterator[Fault]:
@@ -41,7 +41,7 @@ def _edges(sides: Sides) -> Iterator[Fault]:
 
 
 def _kept(sides: Sides) -> Iterator[Fault]:
-    """Variables, what is fed, saved or fetched by name, and state of other kinds keep their types."""
+    """Check that variables, fed, saved and fetched values and other state keep their types."""
     named = answers(sides.before.meta_graph) | described(sides.before.meta_graph)
     for name, node in sides.before.view.nodes.items():
         if name not in sides.after.view.nodes:
@@ -118,7 +118,7 @@ def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
 
 
 def _runs_on(node: tf.NodeDef, devices: Sequence[str]) -> Sequence[str]:
-    """The kinds of device that a node may be placed on."""
+    """The kinds of device for a node."""
     placed = [
         device
         for device in DEVICES

@@ -1,7 +1,8 @@
-"""The ways that values take through a converted body: where gradients get to.
+"""The paths of values through a converted body: where gradients go.
 
-What a function divides by a scale comes out of its call without being divided there. Such a gradient is written as an output that no node has:
-whether it is finite only a flag of the call tells, for the function may have made of infinity what is finite.
+The results of a call include gradients that a function divided by a scale inside. Such a gradient
+is represented by an output that no node has: only a flag of the call tells whether it is finite, as
+the function may have turned infinity into a finite value.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import SELECTS, SWITCHES
 from graphmp.verify.sides import Sides
 
-_FIRST = -2  # the number for output 0; -1 stands for an edge of control
+_FIRST = -2  # the index for output 0; -1 is a control edge
 
 
 def hidden(port: Port) -> Port:
-    """The gradients inside of a function that come to an output of its call."""
+    """The gradients inside a function that reach an output of its call."""
     return Port(port.node, _FIRST - port.output)
 
 
 def is_hidden(port: Port) -> bool:
-    """Whether something stands for such gradients."""
+    """Whether an output represents such gradients."""
     return port.output <= _FIRST
 
 
@@ -30,11 +31,11 @@ class Ways:
     """Follows values by data."""
 
     def __init__(self, sides: Sides, apart: AbstractSet[str]):
-        """`apart`: nodes that keep and adapt the scales, which take what they look at no further."""
+        """`apart`: nodes that store and adapt the scales, whose inputs aren't followed."""
         self._sides, self._apart, self._view = sides, apart, sides.after.view
 
     def reached(self, starts: Iterable[Port], stops: AbstractSet[Port]) -> Set[str]:
-        """The nodes that some outputs lead to, not over others."""
+        """The nodes that some outputs lead to, not through others."""
         ports = reached(
             (hidden(port) if is_hidden(port) else port for port in starts),
             lambda port: [
@@ -56,7 +57,7 @@ class Ways:
         ]
 
     def past(self, starts: Iterable[Port], said: AbstractSet[Port]) -> Set[str]:
-        """The nodes that outputs lead to which are not said to be finite, nor over others that are."""
+        """The nodes that unchecked outputs lead to, not through checked ones."""
         left = {port for port in starts if port not in said}
         inside = set(filter(is_hidden, left))
         return self.reached(inside, frozenset()) | self.reached(left - inside, said)

@@ -1,4 +1,4 @@
-"""Conditions that a graph must meet before anything can be proved of it."""
+"""Conditions that a graph must meet before a proof is possible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphmp.verify.sides import Fault, Side
 
 
 def broken(side: Side) -> Iterator[Fault]:
-    """Nodes that no graph may have: those that wait for themselves, and those that lack inputs or read outputs that aren't there."""
+    """Invalid nodes: those in cycles, with missing inputs, or with inputs that don't exist."""
     cycle = find_cycle(side.view)
     if cycle is not None:
         yield Fault(cycle, "waits for itself")
@@ -36,7 +36,7 @@ def broken(side: Side) -> Iterator[Fault]:
 
 
 def _least_inputs(side: Side, op: str) -> int:
-    """The number of inputs that every node of an op has; 0 for an op that nobody knows."""
+    """The minimum number of inputs of an op's nodes; 0 for an unknown op."""
     definition = side.op_defs.get(op)
     if definition is None:
         return 0
@@ -44,6 +44,6 @@ def _least_inputs(side: Side, op: str) -> int:
 
 
 def _left(side: Side, name: str) -> Tuple[str, ...]:
-    """The while loops that the outputs of a node lie in."""
+    """The while loops that contain the outputs of a node."""
     frame = side.frames.get(name, ())
     return frame[:-1] if side.view.nodes[name].op in EXITS else frame
