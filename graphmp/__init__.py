@@ -9,7 +9,8 @@ from graphmp import environment as _environment  # noqa: F401  # first: TensorFl
 from graphmp.tf_hooks import at_import as _at_import
 from graphmp.version import __version__
 
-# Each public name and its module, imported at first use: `graphmp --help` and `graphmp doctor` need no TensorFlow.
+# Each public name and its module, imported on first use: `graphmp --help` and `graphmp doctor`
+# don't need TensorFlow.
 _MODULES = {
     "Config": "graphmp.config",
     "Conversion": "graphmp.conversion.conversion",
@@ -26,7 +27,7 @@ _MODULES = {
     "restore": "graphmp.loss_scale.checkpoints",
     "session_config": "graphmp.session.session_config",
 }
-_ELSEWHERE = {"diff": "compare"}  # public names of what is called otherwise in its module
+_ELSEWHERE = {"diff": "compare"}  # public names that have another name in their module
 
 _at_import.install()
 

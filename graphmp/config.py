@@ -25,8 +25,9 @@ LossScaleOption = Union[None, str, float, Callable[[Any], Any], Any]
 class Config:
     """Options of one conversion; the fields are the command line's flags.
 
-    `loss_scale` is "dynamic", "none" or None, a positive number or, in Python only, a scalar tensor or a function
-    from the global step to one. Left empty it is dynamic, and none with bfloat16, whose range is float32's.
+    `loss_scale` is "dynamic", "none" or None, a positive number or, only in Python, a scalar tensor
+    or a function from the global step to one. Left empty it is dynamic, and none with bfloat16,
+    which has float32's range.
     """
 
     engine: str = "auto"
@@ -52,10 +53,10 @@ class Config:
 
     @classmethod
     def make(cls, **options: Any) -> Config:
-        """Checks and normalises options.
+        """Check and normalise options.
 
         Raises:
-            GraphmpError: GMP002, naming the option, what was given and what is accepted.
+            GraphmpError: GMP002, naming the option, the given and the accepted values.
         """
         accepted = [f.name for f in fields(cls)]
         unknown = sorted(set(options) - set(accepted))
@@ -97,7 +98,7 @@ class Config:
 
     @classmethod
     def from_json(cls, values: Dict[str, Any]) -> Config:
-        """Reads the fields of a checked Config that went through JSON."""
+        """Restore the fields of a checked Config from JSON."""
         typed: Dict[str, Any] = {
             name: tuple(value) if name in REPEATED else value for name, value in values.items()
         }
@@ -105,34 +106,43 @@ class Config:
 
     @property
     def float32_nodes(self) -> Tuple[str, ...]:
-        """Regular expressions for the nodes that compute in float32: what was asked for, and what is fetched."""
+        """Regular expressions for the nodes that compute in float32.
+
+        As requested, and fetched ones.
+        """
         return self.keep_float32 + tuple(
             "^%s$" % re.escape(name.split(":")[0]) for name in self.fetch
         )
 
     @property
     def names_training(self) -> str:
-        """The first flag that names a part of a built graph's training, which only the rewrite looks for; empty where none does."""
+        """The first flag that names a part of a built graph's training, for the rewrite.
+
+        Or empty.
+        """
         return next(
             (name for name in ("loss", "train_op", "gradient_scope") if getattr(self, name)), ""
         )
 
     @property
     def for_built_graphs(self) -> str:
-        """The first flag that only the rewrite serves, on a graph that is built; empty where none is set."""
+        """The first flag that only the rewrite supports, for built graphs; or empty."""
         return self.names_training or next(
             (name for name in ("ranges", "allreduce_half") if getattr(self, name)), ""
         )
 
     @property
     def tries_first_step(self) -> bool:
-        """Whether the first step shows how large gradients are: where float16 bounds them and nobody said where a dynamic scale starts."""
+        """Whether the first step measures gradients to find the initial scale.
+
+        This is so for float16 and a dynamic scale without a given start.
+        """
         return (
             self.compute_dtype == "float16" and self.loss_scale_initial == Config.loss_scale_initial
         )
 
     def as_flags(self) -> Dict[str, Any]:
-        """The options as JSON values, by flag name; what Python alone can say is shown as text."""
+        """The options as JSON values, by flag name; Python-only values are shown as text."""
         flags = asdict(replace(self, loss_scale=None))
         scale = self.loss_scale
         flags["loss_scale"] = (
@@ -144,7 +154,7 @@ class Config:
         }
 
     def flagfile_lines(self) -> List[str]:
-        """Lines of an absl flagfile that repeats this conversion; defaults are left out."""
+        """Lines of an absl flagfile that repeats this conversion, without defaults."""
         default = Config.make(compute_dtype=self.compute_dtype).as_flags()
         default["compute_dtype"] = Config.compute_dtype
         lines: List[str] = []
@@ -179,7 +189,7 @@ def _number(
     above: bool = False,
     below: bool = False,
 ) -> float:
-    """A number between two others; `above` and `below` leave out the bounds themselves."""
+    """A number between two bounds; `above` and `below` exclude the bounds themselves."""
     number = _float(value)
     if not low <= number <= high or (above and number == low) or (below and number == high):
         lower = "%s %s" % ("more than" if above else "at least", _text(low))
@@ -210,7 +220,7 @@ def _clip_norm(value: Any) -> float:
 
 
 def _float(value: Any) -> float:
-    """A number, or NaN for what is none."""
+    """A number, or NaN for anything else."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -228,7 +238,7 @@ def _regexes(name: str, patterns: Tuple[str, ...]) -> None:
 
 
 def _loss_scale(value: LossScaleOption, compute_dtype: str) -> LossScaleOption:
-    """Returns "dynamic", "none", a float, or the tensor or function given."""
+    """ "dynamic", "none", a float, or the given tensor or function."""
     if value == "" if isinstance(value, str) else False:
         return "none" if compute_dtype == "bfloat16" else "dynamic"
     if value is None:
@@ -244,7 +254,8 @@ def fixed_scale(value: Any) -> float:
     """A number as a fixed loss scale.
 
     Raises:
-        GraphmpError: GMP002 where it is none that float32 holds with full precision: NaN, not positive, too large or too small.
+        GraphmpError: GMP002 if float32 can't hold it with full precision: NaN, not positive, too
+            large or too small.
     """
     number = _float(value)
     if not FLOAT32_MIN <= number <= FLOAT32_MAX:

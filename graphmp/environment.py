@@ -1,6 +1,6 @@
-"""Environment variables: those that TensorFlow reads once, when it is first imported, and those of a build's process.
+"""Environment variables: those that TensorFlow reads at its first import, and those of a build.
 
-This is the one module besides `cli/` that touches the environment: TensorFlow takes its two settings
+Besides `cli/`, this is the only module that uses the environment: TensorFlow takes its two settings
 from nowhere else, and only before its first import.
 """
 
@@ -15,7 +15,7 @@ LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 def prepare() -> None:
-    """Asks for Keras 2 (tf-keras) and for a quiet TensorFlow, unless the user has said otherwise."""
+    """Request Keras 2 (tf-keras) and a quiet TensorFlow, unless the user has set otherwise."""
     if (
         importlib.util.find_spec("tf_keras") is not None
     ):  # without it TensorFlow could not load Keras at all (2.15.1)
@@ -24,17 +24,20 @@ def prepare() -> None:
 
 
 def asks_for_legacy_keras() -> bool:
-    """Whether TensorFlow 2.16 and later will use Keras 2. It reads the setting when Keras is first used (2.21)."""
+    """Whether TensorFlow 2.16 and later will use Keras 2; read when Keras is first used (2.21)."""
     return os.environ.get(LEGACY_KERAS, "").lower() in ("1", "true")
 
 
 def of_builds() -> Dict[str, str]:
-    """The environment of a process that builds a script's graph: sets of names have the same order in each."""
+    """The environment of a process that builds a script's graph.
+
+    Fixed hash seeds, for equal orders.
+    """
     return dict(os.environ, PYTHONHASHSEED="0")
 
 
 def without_devices() -> Dict[str, str]:
-    """The environment of a process that leaves GPUs alone: another one has their memory."""
+    """The environment of a process without GPUs, whose memory another one has."""
     return dict(os.environ, CUDA_VISIBLE_DEVICES="")
 
 

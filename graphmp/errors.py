@@ -229,7 +229,7 @@ CODES = {
 
 
 class GraphmpError(Exception):
-    """Anything graphmp refuses or cannot do, as one line.
+    """A refusal or failure of graphmp, in one line.
 
     Attributes:
         code: a key of `CODES`.
@@ -245,5 +245,5 @@ class GraphmpError(Exception):
 
 
 def warning(code: str, node: str, message: str) -> Dict[str, str]:
-    """A row of a report's `warnings`; the node is empty where it is about the whole graph."""
+    """A row of a report's `warnings`; the node is empty for the whole graph."""
     return {"code": code, "node": node, "message": message}

@@ -1,4 +1,4 @@
-"""Names: of the nodes that a conversion puts in, and of nodes inside functions."""
+"""Names of inserted nodes, and of nodes inside functions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from typing import Iterable, Iterator, Tuple
 
 SCOPE = "graphmp"
-LIBRARY = "library"  # what the paths of functions begin with
+LIBRARY = "library"  # prefix of the paths of functions
 CLONES = "clones"  # below SCOPE: a session's converted copies of the model's nodes
 _OWN = re.compile(r"(^|/)%s/(?!%s(_\d+)?/)" % (SCOPE, CLONES))
 
 
 def is_own(name: str) -> bool:
-    """Whether a node is one that a conversion puts in, rather than the model's or a copy of that."""
+    """Whether a conversion inserted a node; copies of the model's nodes don't count."""
     return bool(_OWN.search(name))
 
 
@@ -22,7 +22,7 @@ def of_function(name: str) -> str:
 
 
 def function_of(path: str) -> str:
-    """The function that a path `library/f` names; any other path itself."""
+    """The function of a path `library/f`; any other path itself."""
     return path[len(of_function("")) :] if path.startswith(of_function("")) else path
 
 
@@ -32,7 +32,10 @@ def in_body(body: str, node: str) -> str:
 
 
 def places(path: str, bodies: Iterable[str]) -> Iterator[Tuple[str, str]]:
-    """The bodies that a path may lead into, each with the node's name there; "" is the main graph."""
+    """The bodies that a path may lead into, each with the node's name there.
+
+    "" is the main graph.
+    """
     for body in bodies:
         start = in_body(body, "")
         if path.startswith(start):

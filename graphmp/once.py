@@ -1,4 +1,4 @@
-"""Attributes that are computed at their first use (functools.cached_property came with Python 3.8)."""
+"""Attributes computed on first use (functools.cached_property was added in Python 3.8)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _Value = TypeVar("_Value")
 
 
 class once(Generic[_Value]):  # noqa: N801 - a decorator, as property is
-    """A method as an attribute, found in the instance from its first use on."""
+    """A method as an attribute, stored in the instance on first use."""
 
     def __init__(self, method: Callable[[Any], _Value]):
         self._method = method

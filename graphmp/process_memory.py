@@ -1,4 +1,4 @@
-"""The memory of this process: Python's cyclic garbage collector paused, and unused memory given back to the system."""
+"""The memory of this process: pausing Python's garbage collector, and freeing unused memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Iterator
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Stops the collector meanwhile, where it runs: it walks a graph again and again, and finds nothing there.
+    """Pause the collector, if it runs: it traverses a graph repeatedly without finding garbage.
 
-    A fifth of a conversion's time is its otherwise (20,000 nodes, 1.15.5 and 2.21).
+    It otherwise takes a fifth of a conversion's time (20,000 nodes, 1.15.5 and 2.21).
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -25,15 +25,15 @@ def collector_paused() -> Iterator[None]:
 
 
 def give_back(generation: int = 0) -> None:
-    """Collect what nothing refers to, and have glibc return the memory between blocks in use.
+    """Collect garbage, and make glibc return unused memory between blocks in use.
 
     C++ messages and graphs leave holes there which Python's objects, in memory of their own, never
-    fill: of a conversion of 100,000 nodes a fifth of its peak on 1.15.5, a twentieth on 2.21. Takes
-    milliseconds. Where the C library has no `malloc_trim`, as on macOS, it only collects.
+    fill: in a conversion of 100,000 nodes a fifth of its peak on 1.15.5, a twentieth on 2.21. Takes
+    milliseconds. If the C library has no `malloc_trim`, as on macOS, it only collects.
 
     Args:
         generation: of Python's collector. 0 finds TensorFlow's graphs, which refer to themselves,
-            soon after they were built; 2 finds all garbage, in some 6 microseconds a node.
+            soon after they were built; 2 finds all garbage, in some 6 microseconds per node.
     """
     gc.collect(generation)
     if sys.platform.startswith("linux"):

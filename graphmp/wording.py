@@ -6,7 +6,9 @@ from typing import Optional, Sequence
 
 
 def printable(text: str) -> str:
-    """`text` with what can't be seen, or steers a terminal or the direction of writing, as escapes."""
+    """`text` with invisible characters, and those that control a terminal or direction, as
+    escapes.
+    """
     return (
         text
         if text.isprintable()
@@ -17,17 +19,17 @@ def printable(text: str) -> str:
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
-    """`1 change`, `2,000 changes`; `nouns` where the plural is irregular."""
+    """`1 change`, `2,000 changes`; `nouns` if the plural is irregular."""
     return "%s %s" % (format(count, ","), noun if count == 1 else nouns or noun + "s")
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
-    """The first names, and how many more there are: `a, b, c and 1,204 more`."""
+    """The first names, and the number of the others: `a, b, c and 1,204 more`."""
     return " ".join(filter(None, (", ".join(names[:most]), more(len(names) - most))))
 
 
 def more(hidden: int) -> str:
-    """`and 1,204 more`; empty where nothing is left out."""
+    """`and 1,204 more`; empty if nothing is left out."""
     return "and %s more" % format(hidden, ",") if hidden > 0 else ""
 
 

@@ -1,4 +1,4 @@
-"""Rows that differ in the numbers of names alone, as in the layers of a network, told as one."""
+"""Rows whose names only differ in numbers, such as those of a network's layers, shown as one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _Row = TypeVar("_Row")
 
 
 def alike(rows: Iterable[_Row], key: Callable[[_Row], Any]) -> List[List[_Row]]:
-    """Rows with the same key together, in the order of each first one."""
+    """Rows grouped by key, in the order of each first one."""
     groups: Dict[str, List[_Row]] = {}
     for row in rows:
         groups.setdefault(repr(key(row)), []).append(row)
@@ -17,15 +17,15 @@ def alike(rows: Iterable[_Row], key: Callable[[_Row], Any]) -> List[List[_Row]]:
 
 
 def pattern(node: str) -> str:
-    """A name with its numbers left out."""
+    """A name without its numbers."""
     return re.sub(r"\d+", "*", node)
 
 
 def grouped(rows: Iterable[Any], *same: str) -> List[Tuple[Any, int]]:
-    """Rows of a `tensor` and its `bytes`, those that agree in the attributes `same` and the tensor's pattern as one.
+    """Group rows of a `tensor` and its `bytes` with equal attributes `same` and tensor patterns.
 
     Returns:
-        The first row of each, with the bytes of all, and how many there are; the largest first.
+        The first row of each group, with the bytes of all, and their number; the largest first.
     """
     groups = alike(rows, lambda row: (pattern(row.tensor), *(getattr(row, name) for name in same)))
     found = [

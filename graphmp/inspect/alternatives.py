@@ -1,4 +1,4 @@
-"""Flags that would change the dtype of a unit: candidates by the reason that it has, each tried out."""
+"""Flags that would change the dtype of a unit: candidates by its reason, each tried out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphmp.rewrite.units import TypedGraph
 
 _RULES = ("keep_float32", "force_compute", "fetch")  # flags that name nodes
 _OTHER = {"float16": "bfloat16", "bfloat16": "float16"}
-_OF_THE_DTYPE = (RANGE_GUARD, NO_KERNEL)  # reasons that the other half precision may not know
+_OF_THE_DTYPE = (RANGE_GUARD, NO_KERNEL)  # reasons that may not exist in the other half precision
 
 
 class Flag(NamedTuple):
@@ -27,9 +27,9 @@ class Flag(NamedTuple):
 
     Attributes:
         text: the flag as a shell takes it, or in words.
-        option: whether `text` can be added to a command line as it is.
-        nodes: how many nodes it changes in all.
-        remark: what it costs, where that is more than rounding.
+        option: whether `text` can be added to a command line.
+        nodes: the number of nodes that it changes in all.
+        remark: its cost, if that is more than rounding.
     """
 
     text: str
@@ -56,10 +56,10 @@ class Alternatives:
         self._policy = policy
 
     def flags(self, decisions: Decisions, body: str, number: int, source: int) -> List[Flag]:
-        """The flags that change a unit, by trial.
+        """The flags that change a unit, found by trial.
 
         Args:
-            decisions: what was decided for the body without them.
+            decisions: those on the body without the flags.
             body: the name of the function, empty for the main graph.
             number: the unit.
             source: the unit that led to its dtype.
@@ -141,12 +141,15 @@ def option(flag: str, value: str) -> str:
 
 
 def exactly(graph: TypedGraph, number: int) -> str:
-    """The regular expression that matches a unit's node alone."""
+    """The regular expression that only matches a unit's node."""
     return "^%s$" % re.escape(graph.units[number].node)
 
 
 def _is_misfit(decisions: Decisions, number: int) -> bool:
-    """Whether a unit is a constant that half precision can't hold: to force it would spoil its value for all that read it."""
+    """Whether a unit is a constant that half precision can't hold.
+
+    Forcing it would change its value.
+    """
     kind = decisions.placed[number].reason.kind
     return decisions.graph.node(number).op == "Const" and kind == RANGE_GUARD
 

@@ -1,4 +1,4 @@
-"""A graph and its conversion, which is made to be looked at and thrown away, measured alike."""
+"""A graph and its conversion, made only for inspection, measured alike."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Attempt(Generic[_Found]):
 
     Attributes:
         training: the training step.
-        unknown: what an unknown dimension counts as.
+        unknown: the assumed size of an unknown dimension.
         before: of the original.
-        after: of the converted graph; None where there is none.
+        after: of the converted graph; None without one.
         converted: that graph.
-        error: why there is none, though the graph is one to convert.
-        notes: what is special about the graph: rows `code`, `node`, `message`.
+        error: why a graph that needs conversion has none.
+        notes: special cases of the graph: rows `code`, `node`, `message`.
     """
 
     training: Training
@@ -49,18 +49,18 @@ def attempt(
     batch_size: int,
     progress: Callable[[str], None],
 ) -> Attempt[_Found]:
-    """Converts a graph where there is anything to convert, and measures a step of both.
+    """Convert a graph if it needs conversion, and measure a step of both.
 
     Args:
-        measure: called with a graph, the training step and where shapes come from.
-        meta_graph: the graph; it is not changed.
+        measure: called with a graph, the training step and the source of shapes.
+        meta_graph: the graph; it isn't changed.
         config: options of the conversion.
         policy: its op lists.
         batch_size: as for `sizes.recorded`.
-        progress: told the stage that begins.
+        progress: receives each stage as it begins.
 
     Raises:
-        GraphmpError: GMP002 for options that name what the graph doesn't have, GMP008 for what is no graph.
+        GraphmpError: GMP002 for options that name missing parts, GMP008 for an invalid graph.
     """
     special = recognised(meta_graph, config, policy)
     training, shapes = find_training(meta_graph, config), recorded(meta_graph.graph_def, batch_size)

@@ -1,4 +1,4 @@
-"""The units that led to a unit's dtype, one after the other."""
+"""The chain of units that led to a unit's dtype."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphmp.rewrite.pipeline import Decisions
 
 
 def chain_to(decisions: Decisions, number: int) -> List[int]:
-    """Units from the one that a unit's dtype comes from to the unit itself."""
+    """Units from the one that determines a unit's dtype to the unit itself."""
     graph, placed = decisions.graph, decisions.placed
     if decisions.is_half(number):
         return way_to_allow(decisions, number, graph.upstream)[::-1]
@@ -32,7 +32,7 @@ def chain_to(decisions: Decisions, number: int) -> List[int]:
 def way_to_allow(
     decisions: Decisions, number: int, neighbours: Callable[[int], Iterable[int]]
 ) -> List[int]:
-    """The shortest way through half units to one that is half for its own sake."""
+    """The shortest path through half units to one that is half by its own rule."""
     groups = decisions.groups
 
     def near(n: int) -> Iterator[int]:
@@ -53,7 +53,7 @@ def _route(
     ends: Callable[[int], bool],
     through: Callable[[int], bool],
 ) -> List[int]:
-    """The shortest way from a unit to one where it ends, both included; the unit alone where there is no way."""
+    """The shortest path from a unit to a goal, both included; only the unit if there is no path."""
     before: Dict[int, int] = {start: start}
     waiting = [start]
     for unit in waiting:

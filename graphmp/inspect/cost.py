@@ -36,7 +36,7 @@ class OpCost(NamedTuple):
 
 
 class CastCost(NamedTuple):
-    """Casts of one kind: the largest, how many there are like it, what all move in a step, and what asks for them."""
+    """Similar casts: the largest, their number, the bytes they move in a step, and their cause."""
 
     node: str
     nodes: int
@@ -47,7 +47,10 @@ class CastCost(NamedTuple):
 
 
 class WideCost(NamedTuple):
-    """Nodes in float32: the one that moves most, how many there are like it, what they move in a step, and why they are float32."""
+    """Similar nodes in float32.
+
+    The one that moves most, their number, their bytes, and the reason.
+    """
 
     node: str
     nodes: int
@@ -60,10 +63,11 @@ class Cut(NamedTuple):
     """The minimum cut of all graph bodies.
 
     Attributes:
-        free: groups of nodes that painting left to it; `half` and `float32` are what they became.
-        bytes: what the choice costs a step, above the same graph in half as a whole without a cast.
-        all_half: what it would cost with all of them in half.
-        all_float32: and with all in float32.
+        free: the groups of nodes that painting left to it; `half` and `float32` are the result.
+        bytes: the cost of the choice in a step, in addition to the same graph in half without
+            casts.
+        all_half: the cost with all of them in half.
+        all_float32: the cost with all in float32.
     """
 
     free: int
@@ -75,7 +79,10 @@ class Cut(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """All of it; `error` says why a graph can't be converted, and then there is no more than `notes` and `before`."""
+    """The whole result.
+
+    With an `error`, why a graph can't be converted, only `notes` and `before`.
+    """
 
     notes: List[Dict[str, str]]
     trains: bool
@@ -135,7 +142,7 @@ def inspect_cost(
 
 
 def _reasons(decided: Dict[str, Decisions]) -> Dict[str, Reason]:
-    """Why each node is float32 that is."""
+    """The reason of each float32 node."""
     return {
         in_body(body, unit.node): p.reason
         for body, decisions in decided.items()
@@ -162,7 +169,10 @@ def _ops(before: Dict[str, Moves], after: Dict[str, Moves]) -> List[OpCost]:
 def _casts(
     converted: tf.MetaGraphDef, after: Dict[str, Moves], reasons: Dict[str, Reason]
 ) -> List[CastCost]:
-    """The casts of the step, those that move most first; what stands behind a cast up is why its reader is float32, else why its producer is."""
+    """The casts of the step, those that move most first.
+
+    The reason of a cast up is that of its consumer, else that of its producer.
+    """
     view = GraphView(converted.graph_def)
     rows = []
     for name, moved in after.items():
@@ -192,14 +202,14 @@ def _wide(after: Dict[str, Moves], reasons: Dict[str, Reason]) -> List[WideCost]
 
 
 def _largest(rows: List[Any]) -> List[List[Any]]:
-    """Rows whose nodes differ in numbers alone together, those that move most first."""
+    """Rows grouped by names without numbers, those that move most first."""
     rows.sort(key=lambda row: (-row.bytes, row.node))
     groups = alike(rows, lambda row: pattern(row.node))
     return sorted(groups, key=lambda group: (-sum(row.bytes for row in group), group[0].node))
 
 
 def _cut(decided: Dict[str, Decisions]) -> Cut:
-    """The cuts of all bodies, added up."""
+    """The sum of the cuts of all bodies."""
     total = Cut(0, 0, 0, 0.0, 0.0, 0.0)
     for graph, groups, wanted, placed in decided.values():
         free = {number for number, p in enumerate(wanted) if p.colour == FREE}

@@ -1,4 +1,7 @@
-"""Why a node has the dtype it has: the rule, the nodes that led to it, and the flags that would change it. Data; nothing is printed."""
+"""Why a node has its dtype: the rule, the chain of nodes, and the flags that would change it.
+
+Data only; nothing is printed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from graphmp.tf_hooks import bodies
 from graphmp.tf_hooks.op_defs import OpDefs
 
 _INSERTED = re.compile(r"^(.+)_graphmp_(float16|bfloat16|float32)(?:_\d+)?$")
-# What an inserted node is, by its op.
+# The meaning of an inserted node, by its op.
 _INSERTED_AS = {
     "Cast": "inserted: a cast, where float32 and half precision meet",
     "Const": "inserted: a second constant, for the ops that read it in half precision",
@@ -35,7 +38,7 @@ _MOST_CLOSE = 3
 
 
 class Link(NamedTuple):
-    """A node of a chain, its dtype and why."""
+    """A node of a chain, with its dtype and the reason."""
 
     node: str
     op: str
@@ -47,13 +50,14 @@ class UnitExplanation(NamedTuple):
     """Why one type attribute of a node has its dtype.
 
     Attributes:
-        attribute: its name, with the place where it is a list.
-        dtype: what the conversion gives it.
+        attribute: its name, with the index for a list.
+        dtype: its dtype after the conversion.
         reason: why.
         rule: the rule behind the reason.
         chain: the nodes that led to it, from the source to the node itself.
-        ahead: for what is half between others, the nodes from there to the next op worth half precision.
-        flags: what changes it; empty where nothing does.
+        ahead: for nodes that are half between others, the nodes to the next op worth half
+            precision.
+        flags: the flags that change it; may be empty.
     """
 
     attribute: str
@@ -71,11 +75,11 @@ class Explanation(NamedTuple):
     Attributes:
         node: its path.
         op: its op.
-        note: what an inserted node is, or why a node has no units.
-        units: one a float32 type attribute.
-        producer: what an inserted node casts.
-        readers: what reads an inserted node.
-        changes: rows of a conversion's report, where nothing better is known.
+        note: the meaning of an inserted node, or why a node has no units.
+        units: one for each float32 type attribute.
+        producer: the source of an inserted cast.
+        readers: the consumers of an inserted node.
+        changes: rows of a conversion's report, if that is all that is known.
     """
 
     node: str
@@ -88,7 +92,7 @@ class Explanation(NamedTuple):
 
 
 def as_json(value: Any) -> Any:
-    """Named tuples as objects, in depth; reasons as texts."""
+    """Named tuples as objects, recursively; reasons as texts."""
     if isinstance(value, Reason):
         return value.text
     if hasattr(value, "_asdict"):
@@ -97,12 +101,12 @@ def as_json(value: Any) -> Any:
 
 
 def named(text: str) -> str:
-    """The path of the node that a text names: a node, a tensor or a control input."""
+    """The path of the node in a text: a node, a tensor or a control input."""
     return parse_input(text.lstrip("^")).node
 
 
 def explain(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, name: str) -> Explanation:
-    """Explains a node of a graph, or one that the conversion inserts.
+    """Explain a node of a graph, or one that the conversion inserts.
 
     Args:
         meta_graph: the original graph.
@@ -111,7 +115,7 @@ def explain(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, name: s
         name: a node or a tensor, by its path.
 
     Raises:
-        GraphmpError: GMP002 for a node that isn't there, naming the closest ones.
+        GraphmpError: GMP002 for a missing node, naming the closest ones.
     """
     name = named(name)
     if config.compute_dtype == "float32":
@@ -132,7 +136,7 @@ def explain_by_report(
     """The rows of a conversion's report on a node of the converted graph.
 
     Raises:
-        GraphmpError: GMP002 for a node that isn't there, naming the closest ones.
+        GraphmpError: GMP002 for a missing node, naming the closest ones.
     """
     name = named(name)
     nodes = ops_by_path(converted)
@@ -172,7 +176,10 @@ def explain_by_report(
 
 
 def no_such_node(name: str, names: Iterable[str]) -> GraphmpError:
-    """The error for a name that no node has, with the closest ones: by the whole name, else by its last part."""
+    """The error for a missing node, with the closest names.
+
+    By the whole name, else its last part.
+    """
     by_end: Dict[str, List[str]] = {}
     for node in names:
         by_end.setdefault(node.rsplit("/", 1)[-1], []).append(node)
@@ -213,7 +220,7 @@ class _Explainer:
         return inserted
 
     def _place(self, name: str) -> Tuple[str, str]:
-        """The body that a name lies in and the node's name there."""
+        """The body of a path and the node's name there."""
         if name not in self._decided[""].graph.view.nodes:
             return next(places(name, sorted(self._functions)), ("", name))
         return "", name
@@ -264,13 +271,13 @@ class _Explainer:
         return self._config.compute_dtype if decisions.is_half(number) else "float32"
 
     def _link(self, decisions: Decisions, body: str, number: int, name: str = "") -> Link:
-        """A unit as a link; `name` is the node where it has no unit."""
+        """A unit as a link; `name` is the node if it has no unit."""
         node = decisions.graph.view.nodes[name] if number < 0 else decisions.graph.node(number)
         reason = decisions.placed[number].reason.text if number >= 0 else "the op fixes its type"
         return Link(in_body(body, node.name), node.op, self._dtype(decisions, number), reason)
 
     def _inserted(self, body: str, name: str) -> Optional[Explanation]:
-        """Explains a node that only the converted graph has; None if that has none of this name either."""
+        """Explain a node that only the converted graph has; None if it has none of this name."""
         decisions = self._decided[body]
         view = _view(rewrite(self._meta_graph, self._config, self._policy).meta_graph, body)
         if name not in view.nodes:
@@ -294,7 +301,7 @@ class _Explainer:
 
 
 def _ours(body: str, node: tf.NodeDef) -> Link:
-    """A link for a node that only the converted graph has: a cast and the like, or of the loss scale."""
+    """A link for a node that only the converted graph has: a cast, say, or of the loss scale."""
     path, inserted, known = in_body(body, node.name), _INSERTED.match(node.name), role(node.name)
     if inserted is not None:
         return Link(path, node.op, inserted.group(2), _INSERTED_AS[node.op])

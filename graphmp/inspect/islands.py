@@ -1,4 +1,4 @@
-"""Float32 islands: nodes that stay float32 between half-precision ones, so that their input and their output are cast."""
+"""Float32 islands: nodes that stay float32 between half-precision ones, at the cost of casts."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from graphmp.policy.reason import Reason
 from graphmp.rewrite.costs import CAST_BYTES
 from graphmp.rewrite.pipeline import Decisions, decide
 
-_MOST_TRIED = 10  # rows whose flag is tried out
+_MOST_TRIED = 10  # rows whose flag is tried
 
 
 class IslandRow(NamedTuple):
-    """Nodes in float32 that read what is half and feed what is half.
+    """Nodes in float32 with half-precision producers and consumers.
 
     Attributes:
-        node: the one that casts most.
-        nodes: how many there are like it: their names differ in numbers alone.
+        node: the one with the most bytes of casts.
+        nodes: the number of similar ones, whose names only differ in numbers.
         op: their op.
         reason: why.
-        bytes: what their casts move in a step.
-        flag: what makes them half; empty where that doesn't, or wasn't tried.
+        bytes: moved by their casts in a step.
+        flag: the flag that makes them half; empty if none does, or it wasn't tried.
     """
 
     node: str
@@ -45,7 +45,7 @@ class IslandRow(NamedTuple):
 def islands(
     meta_graph: tf.MetaGraphDef, decided: Dict[str, Decisions], config: Config, policy: Policy
 ) -> List[IslandRow]:
-    """The islands, those that cast most first."""
+    """The islands, in descending order of bytes."""
     rows = [row for body, decisions in decided.items() for row in _alone(body, decisions)]
     rows.sort(key=lambda row: (-row.bytes, row.node))
     groups = alike(rows, lambda row: (pattern(row.node), row.op, row.reason.kind))
@@ -82,7 +82,7 @@ def _changed(
 
 
 def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
-    """Float32 units that read a cast of what is half and whose own result is cast to half."""
+    """Float32 units that read a cast of a half value and whose own result is cast to half."""
     graph, half = decisions.graph, decisions.is_half
     for number, (unit, p) in enumerate(decisions.units()):
         name = unit.node
@@ -103,7 +103,7 @@ def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
 
 
 def _half(decided: Dict[str, Decisions]) -> Set[str]:
-    """Nodes with anything in half."""
+    """Nodes with any half-precision unit."""
     return {
         in_body(body, name)
         for body, decisions in decided.items()
@@ -112,7 +112,7 @@ def _half(decided: Dict[str, Decisions]) -> Set[str]:
 
 
 def _forcing(nodes: List[str]) -> str:
-    """A regular expression for nodes whose names differ in numbers alone; a number that they share stays."""
+    """A regular expression for nodes whose names only differ in numbers; common numbers stay."""
     columns = zip(*(re.split(r"(\d+)", node) for node in nodes))
     return "^%s$" % "".join(
         re.escape(parts[0]) if len(set(parts)) == 1 else r"\d+" for parts in columns

@@ -31,11 +31,11 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.plan import steps_inside
 from graphmp.tf_hooks.op_defs import OpDefs
 
-_OF_THE_PLACE = (CLEAR, INFER)  # kinds of reason that say too little without the rest
+_OF_THE_PLACE = (CLEAR, INFER)  # kinds of reason that need their text
 
 
 class Facts(NamedTuple):
-    """The graph itself; `gradient_scopes` says of each whether it reaches an update."""
+    """The graph itself; `gradient_scopes` tells for each whether it reaches an update."""
 
     nodes: int
     functions: int
@@ -45,7 +45,10 @@ class Facts(NamedTuple):
 
 
 class OpRow(NamedTuple):
-    """Nodes of one op with a float32 type attribute: how many become half, how many don't and the main reason."""
+    """Nodes of one op with a float32 type attribute: how many become half, and why others don't.
+
+    Only the main reason is given.
+    """
 
     op: str
     listed: str
@@ -55,7 +58,7 @@ class OpRow(NamedTuple):
 
 
 class KeptRow(NamedTuple):
-    """Type attributes that stay float32 by one kind of reason, and an example."""
+    """Type attributes that stay float32 for one kind of reason, and an example."""
 
     kind: str
     units: int
@@ -64,7 +67,10 @@ class KeptRow(NamedTuple):
 
 
 class ConstantRow(NamedTuple):
-    """Constants that half precision can't hold: one of them, how many like it, and the nodes that they keep in float32."""
+    """Similar constants that half precision can't hold.
+
+    One, their number, and nodes kept in float32.
+    """
 
     node: str
     nodes: int
@@ -82,7 +88,10 @@ class ShapeRow(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """All of it. Tables are empty where no dtype would change (`leave`); `traffic` is before and after, or why it isn't known."""
+    """The whole result. Tables are empty if no dtype would change (`leave`).
+
+    `traffic` is before and after, or why it is unknown.
+    """
 
     facts: Facts
     notes: List[Dict[str, str]]
@@ -102,7 +111,7 @@ def inspect(
     policy: Policy,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Inspection:
-    """Looks at a graph as a conversion would.
+    """Inspect a graph like a conversion.
 
     Raises:
         GraphmpError: GMP002 for a --fetch that names no node.
@@ -132,7 +141,7 @@ def inspect(
 
 
 def recognised(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> Recognised:
-    """The special cases of a graph, converted and float32 ones among them."""
+    """The special cases of a graph, including converted and float32 ones."""
     view = GraphView(meta_graph.graph_def)
     try:
         found = recognise(meta_graph, view, config, policy, gradient_nodes(view))
@@ -180,7 +189,7 @@ def _traffic(
 
 
 def _ops(decided: Dict[str, Decisions], policy: Policy) -> List[OpRow]:
-    """By list, the commonest op first. A node is half if any of its type attributes is."""
+    """By list, the most frequent op first. A node is half if any of its type attributes is."""
     half: Counter[str] = collections.Counter()
     reasons: Dict[str, Counter[str]] = collections.defaultdict(collections.Counter)
     for decisions in decided.values():
@@ -240,7 +249,7 @@ def _constants(decided: Dict[str, Decisions], compute_dtype: str) -> List[Consta
 
 
 def _shapes(decided: Dict[str, Decisions], gradients: AbstractSet[str]) -> List[ShapeRow]:
-    """Half units of the forward pass alone: the gradients of a matmul have its dimensions in another order."""
+    """Half units only of the forward pass: the gradients of a matmul have its dimensions too."""
     rows = []
     for body, decisions in decided.items():
         view = decisions.graph.view

@@ -1,4 +1,7 @@
-"""The flags that would change the dtype of a node which the recipe built: what its rules say, and what the rewrite would make of it."""
+"""The flags that would change the dtype of a node built by the recipe, by its rules and by trial.
+
+Trials are conversions by the rewrite.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def recipe_flags(
 
     Args:
         name: the node.
-        converted: the graph that it is in.
+        converted: its graph.
         original: the graph before, of the same build.
         report: the report of the conversion.
         config: the options of the conversion.
@@ -52,7 +55,11 @@ def recipe_flags(
 
 
 def _cast_up(name: str, view: GraphView, report: Optional[Dict[str, Any]]) -> bool:
-    """Whether the recipe gave an op float32 in place of half precision, which it leaves where the user forces the op. Updates need float32."""
+    """Whether the recipe cast an op's inputs to float32, which it doesn't if the user forces the
+    op.
+
+    Updates need float32.
+    """
     if any(name in loss["updates"] for loss in (report or {}).get("losses", [])):
         return False
     casts = (

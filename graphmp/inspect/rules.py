@@ -1,4 +1,4 @@
-"""The rules behind the reasons of painting, a sentence each."""
+"""The rules behind the reasons of painting, one sentence each."""
 
 from __future__ import annotations
 

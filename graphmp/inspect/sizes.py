@@ -1,4 +1,4 @@
-"""Shapes and bytes of tensors, where the file leaves dimensions open too."""
+"""Shapes and bytes of tensors, also where the file leaves dimensions open."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOTHING: Mapping[Port, Optional[Sequence[int]]] = {}
 
 
 class Recorded(NamedTuple):
-    """Where shapes come from: the nodes of a graph, and what an unknown dimension counts as."""
+    """The source of shapes: the nodes of a graph, and the assumed size of an unknown dimension."""
 
     graph_def: tf.GraphDef
     unknown: int
@@ -35,8 +35,9 @@ def recorded(graph_def: tf.GraphDef, batch_size: int = 0) -> Recorded:
 
     Args:
         graph_def: the graph.
-        batch_size: what unknown dimensions of placeholders are, so that TensorFlow infers what follows from them, and what
-            counts where it can't; without it no more is inferred than the file records, and unknown dimensions count as 32.
+        batch_size: the size of unknown dimensions of placeholders, from which TensorFlow infers
+            others, and of dimensions that remain unknown; without it only recorded shapes are used,
+            and unknown dimensions count as 32.
     """
     graph_def = _with_own(with_inferred_shapes(graph_def))
     return (
@@ -47,7 +48,7 @@ def recorded(graph_def: tf.GraphDef, batch_size: int = 0) -> Recorded:
 
 
 def _with_own(graph_def: tf.GraphDef) -> tf.GraphDef:
-    """A graph with the shapes of what a conversion put into it, which no exporter saw there; itself where they are known."""
+    """A graph with the shapes of inserted nodes, which no exporter recorded; itself if complete."""
     bare = {node.name for node in graph_def.node if is_own(node.name) and not _is_known(node)}
     if not bare:
         return graph_def
@@ -68,7 +69,7 @@ def _is_known(node: tf.NodeDef) -> bool:
 
 
 def completed(shapes: Recorded, converted: tf.GraphDef) -> Recorded:
-    """The shapes of a converted graph: those of the original, and of what was inserted as TensorFlow infers them."""
+    """The shapes of a converted graph: the original's, and those inferred for inserted nodes."""
     known = {node.name for node in shapes.graph_def.node}
     inferred = inferred_shapes(converted)
     graph_def = tf.GraphDef()
@@ -81,7 +82,10 @@ def completed(shapes: Recorded, converted: tf.GraphDef) -> Recorded:
 
 
 def _fed(graph_def: tf.GraphDef, batch_size: int) -> tf.GraphDef:
-    """The graph with the shapes that follow from a batch size; as it is where TensorFlow refuses that."""
+    """The graph with the shapes that follow from a batch size.
+
+    Unchanged if TensorFlow refuses it.
+    """
     bare, copy = tf.GraphDef(), tf.GraphDef()
     bare.CopyFrom(graph_def)
     copy.CopyFrom(graph_def)
@@ -99,7 +103,7 @@ def _fed(graph_def: tf.GraphDef, batch_size: int) -> tf.GraphDef:
 
 
 def _fill(shape: Any, found: Any) -> None:
-    """Puts what was found in place of what isn't known."""
+    """Fill in known dimensions for unknown ones."""
     if shape.unknown_rank:
         shape.CopyFrom(found)
     elif len(shape.dim) == len(found.dim):
@@ -116,14 +120,17 @@ class Sizes:
         shapes: Recorded,
         arguments: Mapping[Port, Optional[Sequence[int]]] = _NOTHING,
     ):
-        """Shapes go by node name; what isn't recorded are casts, which have their input's, and, in a function, its arguments."""
+        """Shapes are found by node name; casts without record have their input's.
+
+        In a function, arguments have given shapes.
+        """
         self._graph = graph
         self._recorded = {node.name: node for node in shapes.graph_def.node}
         self.unknown = shapes.unknown
         self._known: Dict[Port, Optional[Sequence[int]]] = dict(arguments)
 
     def dimensions(self, port: Port) -> Optional[Sequence[int]]:
-        """The dimensions, with a number for the unknown ones; None where the rank is unknown."""
+        """The dimensions, with a number for unknown ones; None if the rank is unknown."""
         if port not in self._known:
             self._known[port] = self._dimensions(port)
         return self._known[port]
@@ -139,9 +146,9 @@ class Sizes:
         return recorded_dimensions(node, port.output, self.unknown)
 
     def dtype(self, port: Port) -> int:
-        """The dtype of a tensor as a number of the DataType enum; 0 where its op is unknown."""
+        """The dtype of a tensor as a number of the DataType enum; 0 if its op is unknown."""
         signature, node = self._graph.signature(port.node), self._graph.view.nodes[port.node]
-        if signature is None:  # 1.15.5 knows no op for a function's argument
+        if signature is None:  # 1.15.5 has no op for a function's argument
             return int(node.attr["T"].type) if node.op == ARGUMENT else 0
         return signature.outputs[port.output].dtype if port.output < len(signature.outputs) else 0
 
@@ -151,7 +158,7 @@ class Sizes:
 
 
 def array_bytes(dtype: int, dimensions: Optional[Sequence[int]]) -> int:
-    """Bytes of an array; 0 for strings and handles. One of unknown rank counts as 1,024 elements."""
+    """Bytes of an array; 0 for strings and handles; 1,024 elements for an unknown rank."""
     kind = tf.as_dtype(dtype) if dtype else tf.string
     elements = UNKNOWN_RANK if dimensions is None else int(np.prod(dimensions, dtype=np.float64))
     return (

@@ -1,4 +1,7 @@
-"""Advice on shapes: Tensor Cores take dimensions that are multiples of 8; others are padded, or run without them."""
+"""Advice on shapes: Tensor Cores need dimensions that are multiples of 8; others are padded.
+
+Some kernels run without Tensor Cores instead.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import List, NamedTuple, Optional, Tuple
 from graphmp.graph.shapes.shapes import recorded_elements
 from graphmp.graph.structure.view import GraphView, Port
 
-MULTIPLE = 8  # of 16-bit numbers, float16 and bfloat16 alike
+MULTIPLE = 8  # of 16-bit numbers, float16 and bfloat16
 _MATMULS = {
     "MatMul": "transpose_%s",
     "BatchMatMul": "adj_%s",
@@ -21,7 +24,7 @@ _Sizes = List[Tuple[str, int]]
 
 
 class Dimension(NamedTuple):
-    """A dimension of a matmul (M, N, K) or of a convolution (its channels), and the next multiple of 8."""
+    """A dimension of a matmul (M, N, K) or a convolution (channels), and the next multiple of 8."""
 
     name: str
     size: int
@@ -29,7 +32,10 @@ class Dimension(NamedTuple):
 
 
 class Misfit(NamedTuple):
-    """The dimensions of a node that are no multiples of 8, and how many multiplications it takes, unknown dimensions counted as 32."""
+    """The dimensions of a node that are no multiples of 8, and its number of multiplications.
+
+    Unknown dimensions count as 32.
+    """
 
     dimensions: List[Dimension]
     work: int
@@ -50,13 +56,13 @@ def misfit(view: GraphView, name: str) -> Optional[Misfit]:
 
 
 def _sizes(view: GraphView, name: str) -> Tuple[_Sizes, int]:
-    """The dimensions that count, by name, and the work."""
+    """The relevant dimensions, by name, and the work."""
     op = view.nodes[name].op
     if op in _MATMULS:
         return _matmul(view, name, _MATMULS[op])
     if op in _CONVOLUTIONS:
         return _convolution(view, name, Port(name, 0), ("input channels", "output channels"))
-    if op in _TRANSPOSED:  # as a layer of its own: its filter has the output's channels first
+    if op in _TRANSPOSED:  # as for a layer: its filter has the output's channels first
         return _convolution(view, name, view.inputs(name)[2], ("output channels", "input channels"))
     return [], 0
 
@@ -72,7 +78,7 @@ def _matmul(view: GraphView, name: str, flag: str) -> Tuple[_Sizes, int]:
 
 
 def _turned(view: GraphView, name: str, flag: str, shape: List[int]) -> List[int]:
-    """The last two dimensions, the other way round where the flag is set."""
+    """The last two dimensions, swapped if the flag is set."""
     attributes = view.nodes[name].attr
     return shape[-2:][::-1] if flag in attributes and attributes[flag].b else shape[-2:]
 
@@ -80,7 +86,7 @@ def _turned(view: GraphView, name: str, flag: str, shape: List[int]) -> List[int
 def _convolution(
     view: GraphView, name: str, data: Port, names: Tuple[str, str]
 ) -> Tuple[_Sizes, int]:
-    """`data` is what has as many channels as the filter's last dimension."""
+    """`data` has as many channels as the filter's last dimension."""
     filters = view.inputs(name)[1]
     shape = _shape(view, filters)
     if len(shape) < 3:
@@ -95,7 +101,7 @@ def _elements(view: GraphView, port: Port) -> int:
 
 
 def _shape(view: GraphView, port: Port) -> List[int]:
-    """The static shape of a tensor, -1 for what is unknown; empty for an unknown rank."""
+    """The static shape of a tensor, -1 for unknown dimensions; empty for an unknown rank."""
     node = view.nodes[port.node]
     if node.op == "Const" and "value" in node.attr:
         return [dim.size for dim in node.attr["value"].tensor.tensor_shape.dim]

@@ -1,9 +1,10 @@
-"""Bytes that a graph's float tensors move in one step: what each op reads and writes, by static shapes.
+"""Bytes that a graph's floating-point tensors move in a step: reads and writes, by static shapes.
 
-Unknown dimensions count as 32, and a node in a while loop as often as that goes round (`graph/trip_counts.py`). Ops that only
-hand a tensor on move nothing. Of a training graph the nodes that the updates depend on count, not initialisers, savers and
-summaries. The same measure for any converter, so that graphs can be compared; what TensorFlow fuses at run time isn't taken
-off, for that depends on the device.
+Unknown dimensions count as 32, and a node in a while loop once for each iteration
+(`graph/shapes/trip_counts.py`). Ops that only pass a tensor on move nothing. Of a training graph
+only ancestors of the updates count, not initialisers, savers and summaries. The measure is the same
+for any converter, so that graphs can be compared; TensorFlow's fusion at run time isn't considered,
+since it depends on the device.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Moves(NamedTuple):
 
     Attributes:
         op: its op.
-        bytes: of all float tensors that it reads and writes.
+        bytes: of all floating-point tensors that it reads and writes.
         wide: of those in float32 and float64.
-        is_cast: whether it casts between float dtypes.
+        is_cast: whether it casts between floating-point dtypes.
     """
 
     op: str
@@ -46,7 +47,7 @@ class Moves(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """Bytes moved by all float tensors, and of these by casts between float dtypes."""
+    """Bytes moved by all floating-point tensors, and by casts between floating-point dtypes."""
 
     moved: int
     cast: int
@@ -57,12 +58,13 @@ def moves(
     shapes: Optional[tf.GraphDef] = None,
     updates: AbstractSet[str] = _ALL,
 ) -> Dict[str, Moves]:
-    """The bytes of each node that moves any; function bodies are left out.
+    """The bytes of each node that moves any, without function bodies.
 
     Args:
         meta_graph: the graph to measure.
-        shapes: a graph to take `_output_shapes` and the iterations of loops from, by node name, where `meta_graph` lost them.
-        updates: the nodes whose sake a step is for; none for the whole graph.
+        shapes: a graph with `_output_shapes` and iterations of loops, by node name, if `meta_graph`
+            lost them.
+        updates: the nodes that define a step; empty for the whole graph.
     """
     graph = TypedGraph(meta_graph.graph_def, OpDefs(meta_graph), shapes)
     elements = _Elements(graph, shapes)
@@ -140,5 +142,5 @@ class _Elements(Dict[Port, int]):
 
 
 def unscaled(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> tf.MetaGraphDef:
-    """The conversion without a loss scale: what a first step looks at, to find one, moves nothing in any other."""
+    """The conversion without a loss scale, whose first step measures values that others don't."""
     return rewrite(meta_graph, replace(config, loss_scale="none"), policy).meta_graph

@@ -1,4 +1,4 @@
-"""A training step: what it computes, and which part of it is the backward pass."""
+"""A training step: its nodes, and those of the backward pass."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _BESIDE_STEPS = SAVES | RESTORES | {"NoOp"}
 
 
 class Training(NamedTuple):
-    """The nodes that make a step, by names that a conversion keeps.
+    """The nodes that define a step, by names that a conversion keeps.
 
     Attributes:
-        updates: what writes the trained variables, accumulates their gradients, or calls a function that trains; without training, whatever
-            is computed for its own sake.
+        updates: nodes that write the trained variables, accumulate their gradients, or call a
+            training function; without training, all final results.
         code: gradient code.
-        seeds: what the gradients start from.
+        seeds: the initial gradients.
         trains: whether there is training, in functions too.
     """
 
@@ -54,7 +54,7 @@ def find_training(meta_graph: tf.MetaGraphDef, config: Config) -> Training:
 
 
 def _pushes(graph: TrainingGraph) -> Iterator[str]:
-    """Nodes that hand gradients to an update's accumulators, without an edge between them."""
+    """Nodes that pass gradients to an update's accumulators, without an edge between them."""
     return (
         name
         for name, node in graph.view.nodes.items()
@@ -63,7 +63,7 @@ def _pushes(graph: TrainingGraph) -> Iterator[str]:
 
 
 def _results(graph: TrainingGraph) -> Set[str]:
-    """Nodes whose outputs no one reads, save those that write state or files."""
+    """Nodes with unread outputs, except those that write state or files."""
     view = graph.view
     return {
         n
@@ -78,7 +78,7 @@ def step_nodes(view: GraphView, training: Training) -> Set[str]:
 
 
 def late_nodes(view: GraphView, training: Training) -> Set[str]:
-    """All that depends on what gradients start from, loops of which a part does so whole."""
+    """All descendants of initial gradients; a loop with one belongs to them as a whole."""
     late = view.descendants(training.seeds & view.nodes.keys())
     inside = frames(view)
     loops = {inside[name] for name in late if inside.get(name)}
@@ -86,5 +86,5 @@ def late_nodes(view: GraphView, training: Training) -> Set[str]:
 
 
 def is_gradient_code(node: tf.NodeDef, training: Training) -> bool:
-    """Whether a late node is gradient code rather than what becomes of gradients; the casts that a conversion puts there count."""
+    """Whether a late node is gradient code, including inserted casts, not a user of gradients."""
     return node.name in training.code or node.op == "Cast"

@@ -1,7 +1,8 @@
 """Bytes that one step sends from device to device, before and after a conversion.
 
-A tensor is sent once to each device on which anything reads it. Devices are those that the graph names; what names none is where the
-session is. Unknown dimensions count as 32 or as the batch size given, a node in a while loop as often as that goes round.
+A tensor is sent once to each device with consumers. Devices are those named in the graph; other
+nodes are on the session's. Unknown dimensions count as 32 or as the given batch size, a node in a
+while loop once for each iteration.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from graphmp.tf_hooks.op_defs import OpDefs
 
 
 class Sent(NamedTuple):
-    """A tensor that is sent from one device to another: its bytes in a step, and a node that reads it there."""
+    """A tensor sent from one device to another: its bytes in a step, and a consumer there."""
 
     tensor: str
     dtype: str
@@ -49,13 +50,13 @@ class Wire(NamedTuple):
     """The traffic of a step.
 
     Attributes:
-        unknown: what an unknown dimension counts as.
-        trains: whether there is a training step; without one, all that is computed for its own sake counts.
-        pairs: by device, those that send most first.
+        unknown: the assumed size of an unknown dimension.
+        trains: whether there is a training step; else all final results count.
+        pairs: by device, in descending order of bytes.
         before: all tensors that the original sends, the largest first.
-        after: those of the converted graph; None where there is none.
-        error: why there is none, though the graph is one to convert.
-        notes: what is special about the graph: rows `code`, `node`, `message`.
+        after: those of the converted graph; None without one.
+        error: why a graph that needs conversion has none.
+        notes: special cases of the graph: rows `code`, `node`, `message`.
     """
 
     unknown: int
@@ -74,7 +75,7 @@ def inspect_wire(
     batch_size: int = 0,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Wire:
-    """Counts what a graph and its conversion send.
+    """Count the bytes that a graph and its conversion send.
 
     Arguments and errors are those of `attempt.attempt`.
     """
@@ -113,7 +114,10 @@ def sent(meta_graph: tf.MetaGraphDef, training: Training, shapes: Recorded) -> L
 
 
 def _crossings(graph: TypedGraph, nodes: Set[str]) -> Iterator[Tuple[Port, str, str, str]]:
-    """Outputs that are read elsewhere: from where, to where, and who reads them there. A constant without a device is where it is read."""
+    """Outputs with consumers on other devices: source, target, and consumers there.
+
+    A constant without a device is where it is read.
+    """
     for name in sorted(nodes):
         if graph.view.nodes[name].op == "Const" and not graph.places.of(name):
             continue

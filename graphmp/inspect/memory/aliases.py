@@ -1,13 +1,19 @@
-"""Which tensors are the same memory: for each the tensor that made it. Rules, the first that fits:
+"""Tensors that share memory: for each tensor the one that allocated it.
+
+Rules, the first match counts:
 
 1. A read of a variable, and an output that is a reference, is the variable.
-2. What comes out of a Stack is what was pushed; an element of a TensorArray or TensorList counts as all of it.
-3. What hands a tensor on (`policy/traits.txt`, moves_nothing, save what looks at shapes alone) gives its input.
-4. The Merge of a conditional gives what a branch computed, rather than what one passed through; that of a while loop what
-   the iteration before left, or, where no iteration changes it, what entered.
-5. So it is with the op While: what its body gives back as it is comes out as it went in (`functions.py`).
+2. A pop of a Stack returns the pushed tensor; an element of a TensorArray or TensorList counts as
+   all of it.
+3. An op that passes a tensor on (`policy/traits.txt`, moves_nothing, except those that only read
+   shapes) returns its input.
+4. The Merge of a conditional returns the result of a branch, rather than a value that one passed
+   through; that of a while loop returns the previous iteration's result, or the initial value if no
+   iteration changes it.
+5. The same applies to the op While: results that its body passes through are its inputs
+   (`functions.py`).
 
-The output of any other op is made by it.
+The output of any other op is its own.
 """
 
 from __future__ import annotations
@@ -39,19 +45,19 @@ _ELEMENTS = {
 
 
 class Aliases:
-    """The maker of each tensor of a graph.
+    """The allocating tensor of each tensor of a graph.
 
     Attributes:
-        saved: what is pushed, by the tensor that made the Stack.
+        saved: the pushed tensors, by the tensor that created the Stack.
     """
 
     def __init__(self, graph: TypedGraph, sizes: Sizes, given: Mapping[Port, Port] = _NOTHING):
-        """Finds what is pushed onto each Stack; all else is worked out when it is asked for.
+        """Find the tensors pushed onto each Stack; all else is computed on demand.
 
         Args:
             graph: the graph, or a function's.
             sizes: its sizes.
-            given: tensors that are others, by what the graph alone doesn't tell.
+            given: tensors that equal others for reasons outside of the graph.
         """
         self._graph = graph
         self._sizes = sizes
@@ -65,7 +71,7 @@ class Aliases:
         self._makers.clear()  # not all pushes were known
 
     def maker(self, port: Port) -> Port:
-        """The tensor that a tensor is."""
+        """The tensor that allocated a tensor's memory."""
         path: Dict[Port, None] = {}
         while port not in self._makers:
             path[port] = None
@@ -80,7 +86,7 @@ class Aliases:
         return self._makers[port]
 
     def _source(self, port: Port) -> Optional[Port]:
-        """The tensor that a tensor is at once; None where its op makes it."""
+        """The tensor that a tensor directly equals; None if its op allocates it."""
         op, inputs = self._graph.view.nodes[port.node].op, self._graph.view.inputs(port.node)
         if port in self._given:
             return self._given[port]
@@ -125,16 +131,16 @@ class Aliases:
         )[0]
 
     def _passes_through(self, port: Port) -> bool:
-        """Whether a tensor is what a Switch lets into a branch."""
+        """Whether a tensor is a Switch's input to a branch."""
         view = self._graph.view
         while view.nodes[port.node].op in HANDS_ON - MERGES - SWITCHES and view.inputs(port.node):
             port = view.inputs(port.node)[0]
         return view.nodes[port.node].op in SWITCHES
 
     def _entered(self, path: Dict[Port, None]) -> Optional[Port]:
-        """The tensor that enters a loop which hands it on unchanged.
+        """The initial value of a loop that passes it on unchanged.
 
-        `path` has come back to itself.
+        `path` has returned to itself.
         """
         view = self._graph.view
         merges = [port.node for port in path if view.nodes[port.node].op in MERGES]
@@ -147,7 +153,7 @@ class Aliases:
         return entered[0] if entered else None
 
     def _array_gradient(self, port: Port) -> Optional[Port]:
-        """All TensorArrayGradV3 of one TensorArray and source give one handle."""
+        """All TensorArrayGradV3 of one TensorArray and source return the same handle."""
         if port.output:
             return None
         array = self.maker(self._graph.view.inputs(port.node)[0])
@@ -157,7 +163,7 @@ class Aliases:
         return None if first == port else first
 
     def _same_list(self, port: Port) -> Optional[Port]:
-        """The TensorList that an op or a While takes and gives back."""
+        """The TensorList that an op or a While takes and returns."""
         if self._sizes.dtype(port) != VARIANT:
             return None
         inputs = self._graph.view.inputs(port.node)

@@ -1,8 +1,9 @@
-"""Buffers: the memory behind each tensor, and how many bytes of it a step takes.
+"""Buffers: the memory of tensors, and its size in a step.
 
-A buffer is named by the tensor that made it (`aliases.py`). That of a TensorArray or TensorList is named by its handle and is
-as large as all that is written into it, in function bodies too; a tensor written into it as it is becomes part of it. What a
-Stack saves counts as often as the loop goes round, and so does what is written in one; any other tensor of a loop counts once.
+A buffer is named by the tensor that allocated it (`aliases.py`). That of a TensorArray or
+TensorList is named by its handle and is as large as all that is written into it, in function bodies
+too; a tensor that is written unchanged becomes part of it. Values saved in a Stack, or written in a
+loop, count once for each iteration; any other tensor of a loop counts once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from graphmp.policy.op_sets import ARRAY_READS, ARRAY_WRITES, CHOICES, WHILES
 from graphmp.policy.traits import HANDLE_OPS
 from graphmp.rewrite.units import TypedGraph
 
-# Which input an op writes into what its first input refers to.
+# The input that an op writes into the target of its first input.
 _WRITTEN = {
     **ARRAY_WRITES,
     "TensorListPushBack": 1,
@@ -29,7 +30,7 @@ _WRITTEN = {
 _COPIED = frozenset(
     ("TensorArrayScatterV3", "TensorArraySplitV3", "TensorListScatterIntoExistingList")
 )
-# They take the handle of a TensorArray and read nothing of what it holds: its gradient has its size.
+# They take the handle of a TensorArray and don't read its contents: its gradient has its size.
 _READ_NOTHING = {op for op in HANDLE_OPS if op.startswith("TensorArray")} - ARRAY_READS
 _NOTHING: Mapping[Port, Port] = {}
 
@@ -46,7 +47,7 @@ class Buffers:
     """The buffers of a graph.
 
     Attributes:
-        contents: what is written into each TensorArray and TensorList, by its buffer.
+        contents: the tensors written into each TensorArray and TensorList, by its buffer.
     """
 
     def __init__(
@@ -56,13 +57,13 @@ class Buffers:
         library: Library,
         given: Mapping[Port, Port] = _NOTHING,
     ):
-        """Finds what is saved and written; all else is worked out when it is asked for.
+        """Find what is saved and written; all else is computed on demand.
 
         Args:
             graph: the graph, or a function's.
             sizes: its sizes.
             library: the functions that it calls.
-            given: tensors that are others, by what the graph alone doesn't tell.
+            given: tensors that equal others for reasons outside of the graph.
         """
         self._graph = graph
         self._sizes = sizes
@@ -80,7 +81,11 @@ class Buffers:
         return self._joined.get(maker, maker)
 
     def read(self, name: str) -> Iterator[Port]:
-        """The buffers that a node reads; a TensorArray or TensorList is not read by what writes it, asks for its size or hands on its handle."""
+        """The buffers that a node reads.
+
+        A TensorArray or TensorList isn't read by ops that write it, ask for its size or pass its
+        handle on.
+        """
         op = self._graph.view.nodes[name].op
         for slot, port in enumerate(self._graph.view.inputs(name)):
             buffer = self.of(port)
@@ -90,7 +95,7 @@ class Buffers:
                 yield buffer
 
     def written(self, name: str) -> Iterator[Port]:
-        """The buffers that a node makes, hands on or writes into."""
+        """The buffers that a node allocates, passes on or writes into."""
         signature, op = self._graph.signature(name), self._graph.view.nodes[name].op
         for output in range(len(signature.outputs) if signature is not None else 0):
             buffer = self.of(Port(name, output))
@@ -107,7 +112,7 @@ class Buffers:
         return self._sizes.tensor_bytes(buffer) * trips
 
     def dtype(self, buffer: Port) -> int:
-        """The dtype of what is in a buffer."""
+        """The dtype of a buffer's contents."""
         return (
             self.contents[buffer][0].dtype if buffer in self.contents else self._sizes.dtype(buffer)
         )
@@ -115,7 +120,7 @@ class Buffers:
     def _written(self, name: str) -> Iterator[Tuple[Port, Written]]:
         """The tensors that a node writes, with their handles.
 
-        None that are part of another already.
+        Without those that are part of another already.
         """
         graph = self._graph
         op, inputs = graph.view.nodes[name].op, graph.view.inputs(name)
@@ -136,7 +141,7 @@ class Buffers:
             )
 
     def _written_inside(self, name: str, library: Library) -> Iterator[Tuple[Port, Written]]:
-        """The tensors that a node's functions write, with the handles that it gives them."""
+        """The tensors that a node's functions write, with the handles passed to them."""
         node, inputs = self._graph.view.nodes[name], self._graph.view.inputs(name)
         given = inputs[1:] if node.op in CHOICES else inputs
         trips = UNKNOWN_DIMENSION if node.op in WHILES else 1

@@ -1,4 +1,4 @@
-"""The memory of a graph's step beside that of its conversion, which is made for it and thrown away."""
+"""The memory of a graph's step and of its conversion's, which is made only for this."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from graphmp.inspect.memory.memory import Kept, Memory, Tensor, memory
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import Decisions, decide
 
-_INSERTED = "_graphmp_"  # in the name of a cast, behind that of what it casts
+_INSERTED = "_graphmp_"  # in the name of a cast, after that of its source
 
 
 class Comparison(NamedTuple):
     """The memory of a graph and of its conversion.
 
     Attributes:
-        unknown: what an unknown dimension counts as.
+        unknown: the assumed size of an unknown dimension.
         inferred: whether TensorFlow inferred others from that.
-        original: the graph as it is.
-        converted: its conversion; None where there is none.
-        error: why there is none, though the graph is one to convert.
-        notes: what is special about the graph: rows `code`, `node`, `message`.
+        original: the original graph.
+        converted: its conversion; None without one.
+        error: why a graph that needs conversion has none.
+        notes: special cases of the graph: rows `code`, `node`, `message`.
     """
 
     unknown: int
@@ -37,7 +37,7 @@ class Comparison(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The numbers, and the conversion for whoever wants to run it."""
+    """The numbers, and the conversion for running it."""
 
     comparison: Comparison
     converted: Optional[tf.MetaGraphDef]
@@ -50,7 +50,7 @@ def compare(
     batch_size: int = 0,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Compared:
-    """Measures a graph and its conversion.
+    """Measure a graph and its conversion.
 
     Arguments and errors are those of `attempt.attempt`.
     """
@@ -82,7 +82,7 @@ class _Reasons:
             return ""
         if port.node in self._graph.view.nodes:
             return self._painted_as(self._graph.writer(port), port.node) or "the op fixes its type"
-        reader = tensor.reader.split(_INSERTED)[0]  # what is cast back in the backward pass
+        reader = tensor.reader.split(_INSERTED)[0]  # the source of a cast back in the backward pass
         reason = self._painted_as(-1, reader) if reader in self._graph.view.nodes else ""
         return (
             "a cast for a reader that is float32: %s" % reason
@@ -91,6 +91,6 @@ class _Reasons:
         )
 
     def _painted_as(self, unit: int, node: str) -> str:
-        """The reason of a unit, else of the first unit of a node; empty where it has none."""
+        """The reason of a unit, else of the first unit of a node; empty without one."""
         units = [unit] if unit >= 0 else self._graph.units_of(node)[:1]
         return self._placed[units[0]].reason.text if units else ""

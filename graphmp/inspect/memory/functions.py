@@ -1,4 +1,4 @@
-"""Functions that a graph calls, as graphs of their own, and what of a call's tensors is what went in."""
+"""Called functions as graphs of their own, and results of calls that are their inputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class Body(NamedTuple):
     results: List[Port]
 
     def looped(self) -> Dict[Port, Port]:
-        """Of a while loop's body, the arguments that an iteration changes, lists aside, with what the one before made of them."""
+        """For a while loop's body, the changing arguments, with the previous iteration's results.
+
+        Without lists.
+        """
         aliases = Aliases(self.graph, self.sizes)
         pairs = zip(self.arguments, self.results)
         return {
@@ -35,7 +38,7 @@ class Body(NamedTuple):
         }
 
     def unchanged(self) -> List[int]:
-        """Numbers of the arguments that are results as they are."""
+        """Indices of the arguments that are unchanged results."""
         aliases = Aliases(self.graph, self.sizes)
         return [
             number
@@ -60,7 +63,10 @@ class Library:
     def body(
         self, name: str, arguments: Sequence[Optional[Sequence[int]]], unknown: int
     ) -> Optional[Body]:
-        """A function by its name and the dimensions of its arguments; None where it can't be read, or is none."""
+        """A function by its name and its arguments' dimensions.
+
+        None if it can't be read or is missing.
+        """
         function = self._functions.get(name)
         graph_def = bodies.as_graph(function, self._op_defs) if function is not None else None
         if function is None or graph_def is None:
@@ -76,7 +82,7 @@ class Library:
         )
 
     def passed_through(self, graph: TypedGraph, sizes: Sizes) -> Dict[Port, Port]:
-        """Outputs of while loops of a graph that are what went in."""
+        """Results of a graph's while loops that are their inputs."""
         found = {}
         for name, node in graph.view.nodes.items():
             if node.op in WHILES:

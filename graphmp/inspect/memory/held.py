@@ -17,7 +17,10 @@ from graphmp.rewrite.units import TypedGraph
 
 
 class Held(NamedTuple):
-    """Bytes of trained variables, of the optimizer's slots, of all other variables, and of what a step reads: constants, feeds."""
+    """Bytes of trained variables, the optimizer's slots, other variables, and constants and feeds.
+
+    Constants and feeds are those that a step reads.
+    """
 
     weights: int
     slots: int
@@ -34,14 +37,14 @@ def held(
     buffers: AbstractSet[Port],
     fed: AbstractSet[Port],
 ) -> Held:
-    """Sums what is held.
+    """Sum up permanent memory.
 
     Args:
         meta_graph: the graph.
         graph: the same, with its types.
         sizes: its sizes.
         training: its step.
-        buffers: all that the step touches.
+        buffers: all that the step uses.
         fed: those that are fed.
     """
     weights = _weights(meta_graph, graph.view, training)
@@ -67,7 +70,7 @@ def held(
 
 
 def _weights(meta_graph: tf.MetaGraphDef, view: GraphView, training: Training) -> AbstractSet[str]:
-    """The trainable variables; where a graph says nothing of them, what update kernels write."""
+    """The trainable variables; if a graph lists none, those that update kernels write."""
     collected = State(meta_graph, view).collected(tf.GraphKeys.TRAINABLE_VARIABLES)
     return collected or {
         name
@@ -101,13 +104,13 @@ def _kernels(view: GraphView, training: Training) -> Set[str]:
 
 
 def _is_below(name: str, weights: AbstractSet[str]) -> bool:
-    """Whether a variable has a weight's name before its own, as slots have."""
+    """Whether a variable's name is prefixed by a weight's name, like those of slots."""
     parts = name.split("/")
     return any("/".join(parts[:end]) in weights for end in range(1, len(parts)))
 
 
 def _variable_bytes(variable: Variable, unknown: int) -> int:
-    """Bytes of a variable; 0 where nothing tells its rank."""
+    """Bytes of a variable; 0 if its rank is unknown."""
     if variable.shape is None:
         return 0
     return array_bytes(variable.dtype, [unknown if size < 0 else size for size in variable.shape])

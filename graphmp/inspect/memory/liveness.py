@@ -1,12 +1,12 @@
-"""Peak memory: an order of the nodes, from when to when each buffer lives, and where the sum of the living is highest."""
+"""Peak memory: an order of the nodes, the lifetime of each buffer, and the highest sum."""
 
 from __future__ import annotations
 
 import itertools
 from typing import Hashable, Iterable, Mapping, NamedTuple, Tuple, TypeVar
 
-# They write their result into an input of its size and dtype that nothing needs any more (forward_input_or_allocate_output in
-# their kernels, 2.21), whichever input that is.
+# They write their result into an input of the same size and dtype that nothing needs any more
+# (forward_input_or_allocate_output in their kernels, 2.21), whichever input that is.
 IN_PLACE = frozenset((
     "Abs", "Add", "AddN", "AddV2", "BiasAdd", "BiasAddV1", "Ceil", "ClipByValue", "Elu", "EluGrad", "Erf", "Erfc", "Exp",
     "Expm1", "Floor", "Inv", "LeakyRelu", "LeakyReluGrad", "Log", "Log1p", "LogSoftmax", "LogicalAnd", "LogicalNot",
@@ -17,11 +17,11 @@ IN_PLACE = frozenset((
 ))  # fmt: skip
 
 _Buffer = TypeVar("_Buffer", bound=Hashable)
-Interval = Tuple[int, int]  # the places of the first and of the last node that needs a buffer
+Interval = Tuple[int, int]  # indices of the first and the last node that need a buffer
 
 
 class Highest(NamedTuple):
-    """Where the sum of the buffers that live is highest, for the first time, and what it is there."""
+    """The first place with the highest sum of live buffers, and that sum."""
 
     place: int
     bytes: int
@@ -30,7 +30,7 @@ class Highest(NamedTuple):
 def highest(
     sizes: Mapping[_Buffer, int], lives: Mapping[_Buffer, Interval], places: int
 ) -> Highest:
-    """The highest sum over the places of an order; (0, 0) where there are none."""
+    """The highest sum over the places of an order; (0, 0) without places."""
     change = [0] * (places + 1)
     for buffer, (first, last) in lives.items():
         change[first] += sizes[buffer]

@@ -1,4 +1,4 @@
-"""The peak memory of a training step that runs: what TensorFlow's own trace says of its allocators."""
+"""The peak memory of an executed training step, by TensorFlow's trace of its allocators."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ _REFUSALS = (
     tf.errors.OpError,
     ValueError,
     TypeError,
-)  # what TensorFlow raises for a graph that it doesn't import or run
+)  # TensorFlow's errors for a graph that it can't import or run
 _ONE_BY_ONE = tf.ConfigProto(inter_op_parallelism_threads=1)
 
 
 class TracedPeak(NamedTuple):
-    """The most bytes that a step allocated and had at one time, by allocator: all, and without the scratch memory of kernels."""
+    """The peak of a step's allocated bytes, by allocator.
+
+    With and without scratch memory of kernels.
+    """
 
     allocated: Dict[str, int]
     tensors: Dict[str, int]
 
 
 class MeasuredPeaks(NamedTuple):
-    """The memory that a step took.
+    """The measured memory of a step.
 
     Attributes:
-        original: of the original graph; None where it doesn't run.
-        converted: of the converted one; None where there is none, or it doesn't run.
+        original: of the original graph; None if it doesn't run.
+        converted: of the converted one; None if there is none, or it doesn't run.
         error: why one doesn't run.
     """
 
@@ -53,12 +56,12 @@ def measure(
     batch_size: int,
     seed: int = 0,
 ) -> MeasuredPeaks:
-    """Runs a step of each graph on one batch of random data, ops one after the other, so that the peak is the same every time.
+    """Run a step of each graph on one batch of random data, one op after the other.
 
     Args:
         original: the graph.
         converted: its conversion, if there is one.
-        config: names the training step, where it is not found by itself.
+        config: names the training step, if it isn't found.
         batch_size: of dimensions that the graph leaves open.
         seed: of the data.
     """
@@ -87,7 +90,7 @@ def measure(
 
 
 def _batch(session: TrainingSession, view: GraphView, batch_size: int, seed: int) -> Batch:
-    """Random data that the step runs on; it is run with it. Raises GMP013 where there is none."""
+    """Random data with which the step runs. Raises GMP013 if there is none."""
     names = [op.name for op in session.targets]
     with session.graph.as_default():
         attempts = random_attempts(session.graph, view, names, batch_size, seed)

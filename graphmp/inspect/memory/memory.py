@@ -30,11 +30,12 @@ class Tensor(NamedTuple):
     Attributes:
         tensor: its name.
         op: the op that makes it.
-        dtype: what it holds.
-        shape: its dimensions, numbers in place of the unknown ones; None where the rank is unknown, and of TensorArrays and TensorLists.
+        dtype: of its contents.
+        shape: its dimensions, with numbers for unknown ones; None if the rank is unknown, and for
+            TensorArrays and TensorLists.
         bytes: its size over a step.
-        reader: the first node of the backward pass that reads it, one that computes before one that hands on; empty where none does.
-        reason: why a conversion left it float32; empty where it didn't, and where there was none.
+        reader: its first consumer in the backward pass, preferably one that computes; may be empty.
+        reason: why a conversion left it float32; empty if it didn't, or without conversion.
     """
 
     tensor: str
@@ -54,7 +55,7 @@ class Kept(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """Where the tensors that a step makes take most: the node that runs then, their sum, and the tensors, the largest first."""
+    """The peak of the step's tensors: the node that runs then, their sum, and the largest first."""
 
     bytes: int
     node: str
@@ -70,8 +71,8 @@ class Memory(NamedTuple):
         copies: casts of variables kept for it.
         integers: integers and bools kept for it.
         feeds: feeds that it reads.
-        peak: the most that the tensors of the step take at a time.
-        held: what is there all the time.
+        peak: the peak of the step's tensors.
+        held: permanent memory.
     """
 
     trains: bool
@@ -84,10 +85,10 @@ class Memory(NamedTuple):
 
 
 def memory(meta_graph: tf.MetaGraphDef, training: Training, shapes: Recorded) -> Memory:
-    """Measures a graph.
+    """Measure a graph.
 
     Args:
-        meta_graph: the graph, or another conversion's of the one that was asked for training and shapes.
+        meta_graph: the graph, or another conversion of the graph that gave training and shapes.
         training: its step.
         shapes: its shapes, by node name.
     """
@@ -146,7 +147,7 @@ class _Step:
         )
 
     def _read_late(self) -> Dict[Port, str]:
-        """For each buffer that the backward pass reads the first node that does, rather one that computes than one that hands on."""
+        """The first consumer in the backward pass of each buffer, preferably one that computes."""
         nodes = self._view.nodes
         backward = [
             name
@@ -160,7 +161,7 @@ class _Step:
         return found
 
     def _lives(self) -> Dict[Port, Interval]:
-        """The first and last place in the order where each buffer is written or read; what comes into a loop unchanged stays to its end."""
+        """The first and last use of each buffer; unchanged inputs of a loop live to its end."""
         inside = frames(self._view)
         ends = {inside.get(name): place for place, name in enumerate(self._order)}
         lives: Dict[Port, Interval] = {}
@@ -201,7 +202,7 @@ class _Step:
     def _reused(
         self, lives: Mapping[Port, Interval], sizes: Mapping[Port, int]
     ) -> Dict[Port, Interval]:
-        """The lives where ops that can do so compute in place of an input that they are the last to read: that one's ends before."""
+        """Shorten lifetimes where ops can compute in place of an input with no later use."""
         shorter = dict(lives)
         for place, name in enumerate(self._order):
             if self._view.nodes[name].op in IN_PLACE:
