@@ -1,4 +1,4 @@
-"""`graphmp audit`: what half precision does to the values of a model, and the repair."""
+"""`graphmp audit`: the effect of half precision on a model's values, and the repair."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EVERYDAY = ("data", "random_data", "fix", "html", "compute_dtype", "steps")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what the command takes besides the conversion flags."""
+    """Add the arguments of the command, besides the conversion flags."""
     add_source(parser)
     add_steps(parser, required=True, steps=20, note="; at most ten of them are measured")
     parser.add_argument(
@@ -60,12 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Audits, writes the files, prints the findings; with --fix repairs."""
+    """Audit, write the files, print the findings; with --fix repair."""
     for name in (args.fix, args.html, args.output):
         if name:
             check_writable_file(pathlib.Path(name))
     options = options_of_steps(args)
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.audit.run import audit
     with progress(3) as begin:
         conversion = convert_source(args, options_for_graphs(), begin)
@@ -79,7 +79,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, options: Options) -> int:
-    """Searches for the nodes to keep in float32, writes them into the policy file and says what they cost."""
+    """Search for the nodes to keep in float32, write them into the policy file and print their
+    cost.
+    """
     from graphmp.audit.repair.fix import Fixer
     from graphmp.graph.io.files import write_atomic
 
@@ -105,7 +107,7 @@ def options_for_graphs() -> Dict[str, Any]:
 
 
 def present(args: argparse.Namespace, found: Audit) -> None:
-    """Writes what was asked for and prints the findings."""
+    """Write the requested files and print the findings."""
     from graphmp.audit.render import html, text
     from graphmp.graph.io.files import write_atomic
 
@@ -116,5 +118,5 @@ def present(args: argparse.Namespace, found: Audit) -> None:
         sys.stdout.write(found.to_json())
     else:
         lines = text.lines(found, ascii_only=not text.can_draw(sys.stdout.encoding or "utf-8"))
-        repairs = args.fix and not found.agrees  # the repair says by itself what comes next
+        repairs = args.fix and not found.agrees  # the repair prints its own next command
         show(line for line in lines if not (repairs and line.kind == text.NEXT))

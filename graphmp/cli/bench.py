@@ -1,4 +1,7 @@
-"""`graphmp bench`: how fast a conversion is, beside the original and TensorFlow's own rewrite, and why not faster."""
+"""`graphmp bench`: the speed of a conversion, its original and TensorFlow's own rewrite.
+
+It also shows likely causes of a small speed-up.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ _TITLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what the command takes besides the conversion flags."""
+    """Add the arguments of the command, besides the conversion flags."""
     add_source(parser)
     parser.add_argument(
         "--data",
@@ -123,10 +126,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Times and prints; or looks at the kernels of one step."""
+    """Time and print; or examine the kernels of one step."""
     began, options = time.monotonic(), _options(args)
     picture = _picture_format(args.plot)
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.bench.device import find
         from graphmp.bench.run import bench
     device = find()
@@ -185,7 +188,7 @@ def _bytes(text: str) -> int:
 
 
 def _picture_format(name: str) -> str:
-    """The format of a picture by its name, which must be one that can be drawn and written; empty for no name."""
+    """The format of a picture by its name, which must be supported and writable; or empty."""
     if not name:
         return ""
     check_writable_file(pathlib.Path(name))
@@ -204,7 +207,7 @@ def _picture_format(name: str) -> str:
 
 
 def _conversion_options(device: Device) -> Dict[str, Any]:
-    """The conversion flags; the compute dtype is what is fast here, where nobody gave it."""
+    """The conversion flags; by default the compute dtype is the one that is fast here."""
     options = options_of(FLAGS)
     return (
         options
@@ -214,7 +217,7 @@ def _conversion_options(device: Device) -> Dict[str, Any]:
 
 
 def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
-    """Prints which matmuls and convolutions of one step ran on Tensor Cores."""
+    """Print which matmuls and convolutions of one step ran on Tensor Cores."""
     from graphmp.bench.kernels import products, tensor_cores
     from graphmp.graph.io.files import read_graph
 
@@ -252,7 +255,7 @@ def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
 
 
 def _present(args: argparse.Namespace, found: Bench, picture: str) -> None:
-    """Draws what was asked for and prints the findings."""
+    """Draw requested pictures and print the findings."""
     from graphmp.bench.render import text
     from graphmp.graph.io.files import write_atomic
 
@@ -305,7 +308,7 @@ def _head(found: Bench) -> List[Line]:
 
 
 def _table(found: Bench) -> List[Line]:
-    """A row a graph and batch size, numbers to the right; below it what isn't in it."""
+    """A row for each graph and batch size, numbers right-aligned; missing rows below."""
     from graphmp.bench.render import text
 
     rows = [_row(found, run) for run in found.runs]
@@ -352,7 +355,7 @@ def _row(found: Bench, run: BenchRun) -> List[str]:
 
 
 def _conclusions(found: Bench) -> List[Line]:
-    """Which batch sizes only the conversion can run, and likely causes where it is hardly faster."""
+    """Batch sizes that only the conversion can run, and likely causes of a small speed-up."""
     from graphmp.bench.render import text
 
     lines: List[Line] = [("passed", line) for line in text.memory_lines(found)]

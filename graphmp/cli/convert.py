@@ -42,7 +42,7 @@ EVERYDAY = ("output", "compute_dtype", "loss_scale", "clip_norm", "keep_float32"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what the command takes besides the conversion flags."""
+    """Add the arguments of the command, besides the conversion flags."""
     add_source(parser)
     parser.add_argument(
         "-o",
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Converts, writes the files, prints the summary or the report."""
+    """Convert, write the files, print the summary or the report."""
     if (args.data and not args.verify) or (args.verify and args.check):
         raise GraphmpError(
             "GMP001",
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     folder = pathlib.Path(args.output or default_output(args.source))
     if not args.check:
         check_writable(folder)
-    with quiet_stderr():  # TensorFlow 2.21 says things while it is imported, whatever its log level
+    with quiet_stderr():  # TensorFlow 2.21 prints messages during its import at any log level
         from graphmp.report.report import as_json
     with progress(3) as begin:
         conversion = convert_source(args, options_of(FLAGS), begin)
@@ -105,14 +105,14 @@ def run(args: argparse.Namespace) -> int:
         print(line)
     if not args.verify:
         return 0
-    sys.stdout.flush()  # what follows takes seconds
+    sys.stdout.flush()  # the next part takes seconds
     proof = verified(conversion, args.data)
     show([("blank", ""), *claim_lines(proof)])
     return 0 if proof.ok else 1
 
 
 def verified(conversion: Conversion, data: str) -> Proof:
-    """The proof of a conversion, with what running it shows."""
+    """The proof of a conversion, with claims from running it."""
     with quiet_stderr():
         from graphmp.executed.check import proof_with_steps
     with progress(6) as begin:
@@ -127,7 +127,10 @@ def verified(conversion: Conversion, data: str) -> Proof:
 
 
 def check(conversion: Conversion, folder: pathlib.Path, args: argparse.Namespace) -> int:
-    """Says which files of a folder are not what the conversion gives, and the first difference; nothing is written."""
+    """Print the files of a folder that differ from the conversion, with the first difference.
+
+    Nothing is written.
+    """
     differences = conversion.differences(folder)
     if args.json:
         value = {"folder": str(folder), "stale": list(differences), "differences": differences}
@@ -159,7 +162,11 @@ def check(conversion: Conversion, folder: pathlib.Path, args: argparse.Namespace
 
 
 def default_output(source: str) -> str:
-    """`model.py` goes to `model_graphmp`, `dir/model.py:build` to `dir/model_graphmp`, `exported/` to `exported_graphmp`."""
+    """The default folder of a SOURCE.
+
+    `model.py` goes to `model_graphmp`, `dir/model.py:build` to `dir/model_graphmp`, `exported/` to
+    `exported_graphmp`.
+    """
     path = pathlib.Path(source)
     if not path.exists() and ":" in source:
         path = pathlib.Path(source.rsplit(":", 1)[0])

@@ -1,4 +1,4 @@
-"""`graphmp diff`: what differs between two graphs, as diff(1) does for text."""
+"""`graphmp diff`: the differences between two graphs, as diff(1) shows them for text."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ with --check 0 where every difference is explained and every claim is proved or 
 
 SAME, DIFFERENT = 0, 1
 FORMATS = ("text", "markdown", "json", "html", "model-explorer", "dot")
-FOLDER = "model-explorer"  # the one format that is several files
+FOLDER = "model-explorer"  # the only format with several files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the two graphs, the form of the result, where it goes, and the report to join."""
+    """Add the two graphs, the form and place of the result, and the report to join."""
     parser.add_argument("a", metavar="A", help="the original graph")
     parser.add_argument("b", metavar="B", help="the converted graph")
     parser.add_argument(
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compares and prints. Whatever goes wrong, the exit status isn't 1: that says that the graphs differ."""
+    """Compare and print. Errors never have exit status 1, which means that the graphs differ."""
     try:
         return _run(args)
     except GraphmpError as error:
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.compare.api import compare
         from graphmp.graph.io.files import read_graph, write_atomic
         from graphmp.graph.io.stored import stored
@@ -137,7 +137,7 @@ def _check_usage(args: argparse.Namespace) -> None:
 
 
 def _passes(diff: Diff) -> bool:
-    """Whether a reviewer has nothing to ask: every claim is proved, and what differs is explained, which takes a report."""
+    """Whether every claim is proved and every difference explained, which needs a report."""
     return not diff.failed and (diff.identical or diff.has_report)
 
 
@@ -152,7 +152,7 @@ def _rendered(diff: Diff, args: argparse.Namespace) -> str:
 
 
 def _print_text(diff: Diff, args: argparse.Namespace) -> None:
-    """All lines, in colour on a terminal; with --check only what decides it."""
+    """All lines, in colour on a terminal; with --check only the decisive ones."""
     from graphmp.compare.render.text import check_lines, lines
 
     found = check_lines(diff) if args.check else lines(diff, args.all)
@@ -209,7 +209,7 @@ def _next(diff: Diff, args: argparse.Namespace) -> str:
 
 
 def _report(args: argparse.Namespace) -> Optional[Dict[str, Any]]:
-    """The report that was named, else the one beside B; a file of that name that is no report of graphmp's is passed over."""
+    """The given report, else the one beside B, unless that isn't one of graphmp's."""
     path = pathlib.Path(args.report) if args.report else pathlib.Path(args.b).parent / "report.json"
     try:
         return _read_report(path)
@@ -222,7 +222,7 @@ def _report(args: argparse.Namespace) -> Optional[Dict[str, Any]]:
 
 
 def _read_report(path: pathlib.Path) -> Dict[str, Any]:
-    """Raises GMP003 if it can't be read, GMP002 if it is no report."""
+    """Raise GMP003 if it can't be read, GMP002 if it isn't a report."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

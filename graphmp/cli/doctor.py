@@ -1,4 +1,4 @@
-"""`graphmp doctor`: what is installed, what will not work, and what cures it."""
+"""`graphmp doctor`: the installation, its problems, and their cures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MARKS = {"ok": "green", "note": "yellow", "fails": "red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of the command."""
+    """Add the flags of the command."""
     parser.add_argument("--json", action="store_true", help="print findings as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the findings; returns 1 when something that graphmp needs won't work."""
+    """Print the findings; return 1 if a requirement of graphmp won't work."""
     with _waiting():
         findings = doctor.examine()
     if args.json:
@@ -46,14 +46,14 @@ def as_json(findings: List[Finding]) -> Any:
 
 
 def mark(finding: Finding) -> str:
-    """One word: ok; a note is a limit that one can live with; or it fails."""
+    """One word: ok, note (a tolerable limit), or fail."""
     if not finding.ok:
         return "fails"
     return "note" if finding.cure else "ok"
 
 
 def lines(findings: List[Finding]) -> List[str]:
-    """The findings as plain text, a cure under what it cures."""
+    """The findings as plain text, each with its cure below."""
     result = []
     for finding in findings:
         result.append("%-15s %-6s %s" % (finding.subject, mark(finding), finding.found))
@@ -85,7 +85,7 @@ def _show(findings: List[Finding]) -> None:
 
 @contextlib.contextmanager
 def _waiting() -> Iterator[None]:
-    """A line that moves while TensorFlow is imported, on a terminal only."""
+    """An animated line while TensorFlow is imported, only on a terminal."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""`graphmp explain`: why a node has its dtype, and what an error or warning code means."""
+"""`graphmp explain`: why a node has its dtype, or the meaning of an error or warning code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CODE = re.compile(r"^GMP\d+$", re.IGNORECASE)
 
 
 class Answer(NamedTuple):
-    """An explanation, what to know about how it was found, and what to do next."""
+    """An explanation, notes on how it was found, and what to do next."""
 
     explanation: Explanation
     notes: List[str]
@@ -46,7 +46,7 @@ class Answer(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the graph and the node, or the code, and the form to print it in."""
+    """Add the graph and the node, or the code, and the output format."""
     parser.add_argument(
         "graph",
         metavar="GRAPH|CODE",
@@ -63,10 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explains a code, or a node of a graph."""
+    """Explain a code, or a node of a graph."""
     if args.node is None:
         return _code(args)
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.graph.edit.mark import read_mark
         from graphmp.graph.io.files import read_graph
         from graphmp.inspect.explanation import as_json
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _code(args: argparse.Namespace) -> int:
-    """Prints a row of the table of codes."""
+    """Print a row of the table of codes."""
     name = args.graph.upper()
     code = CODES.get(name)
     if code is None and not _CODE.match(name):
@@ -116,7 +116,7 @@ def _code(args: argparse.Namespace) -> int:
 
 
 def _of_original(graph: Any, args: argparse.Namespace) -> Answer:
-    """Explains a node by the flags of the command line."""
+    """Explain a node by the flags of the command line."""
     from graphmp.inspect.explanation import explain
     from graphmp.inspect.overview import recognised
     from graphmp.policy import policy as policies
@@ -135,7 +135,10 @@ def _of_original(graph: Any, args: argparse.Namespace) -> Answer:
 
 
 def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) -> Answer:
-    """Explains a node by the original beside the graph and the flags of the conversion, else by the report beside it."""
+    """Explain a node by the original and the conversion's flags, else by the report.
+
+    Both are beside the graph.
+    """
     from graphmp.inspect.explanation import explain_by_report
 
     _refuse_flags(args.graph)
@@ -170,7 +173,10 @@ def _with_flags(
     original: str,
     report: Optional[Dict[str, Any]],
 ) -> Tuple[Explanation, str]:
-    """The recipe's decision on a node, with the flags that change it, and the command that takes the first of them; empty where none does."""
+    """The recipe's decision on a node, the flags that change it, and a command with the first one.
+
+    Empty without such flags.
+    """
     from graphmp.graph.io.files import read_graph
     from graphmp.inspect.explanation import UnitExplanation
     from graphmp.inspect.recipe_flags import recipe_flags
@@ -198,7 +204,7 @@ def _with_flags(
 
 
 def _config_of(mark: Dict[str, Any]) -> Config:
-    """The options of a conversion; what Python alone can say stands in the mark as <text>."""
+    """The options of a conversion; Python-only values are <text> in the mark."""
     fields = Config.__dataclass_fields__
     return Config.make(
         **{
@@ -216,7 +222,7 @@ def _beside(
     original: str,
     report: Optional[Dict[str, Any]],
 ) -> Answer:
-    """Explains a node of a converted graph by its original."""
+    """Explain a node of a converted graph by its original."""
     from graphmp.graph.io.files import read_graph
     from graphmp.inspect.explanation import explain, explain_by_report, named, ops_by_path
     from graphmp.policy import policy as policies
@@ -240,7 +246,7 @@ def _beside(
     except GraphmpError as error:
         if error.code != "GMP002" or named(args.node) not in ops_by_path(graph):
             raise
-        found = explain_by_report(graph, report, args.node)  # as a node of the loss scale's
+        found = explain_by_report(graph, report, args.node)  # like a node of the loss scale
     return Answer(found, notes, _next(found, args.graph, original, config.flagfile_lines()))
 
 
@@ -252,7 +258,7 @@ def _refuse_flags(path: str) -> None:
 
 
 def _report(folder: pathlib.Path) -> Optional[Dict[str, Any]]:
-    """The report beside a graph, where there is one."""
+    """The report beside a graph, if there is one."""
     try:
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -306,7 +312,7 @@ def _links(heading: str, links: Sequence[Link]) -> List[Line]:
 
 
 def _next(found: Explanation, path: str, original: str, flags: List[str]) -> str:
-    """The next command to try: the first flag that works, or the node behind an inserted one."""
+    """The next command to try: the first working flag, or the node behind an inserted one."""
     if found.producer is not None:
         return "graphmp explain %s %s" % (shlex.quote(path), shlex.quote(found.producer.node))
     option = next(

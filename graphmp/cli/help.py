@@ -1,4 +1,7 @@
-"""`--help` of a command: its everyday flags first, the others behind them in titled groups, no line wider than the terminal."""
+"""`--help` of a command.
+
+Everyday flags first, the others in titled groups, within the terminal's width.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _WIDEST = 100
 
 
 class Group(NamedTuple):
-    """Flags that are shown together, by their `dest`."""
+    """Flags in a group, by their `dest`."""
 
     title: str
     names: Tuple[str, ...]
@@ -89,7 +92,7 @@ GROUPS = (
     Group("for CI", ("check", "verify")),
     Group("help and messages", ("verbosity", "help", "helpfull", "flagfile", "undefok")),
 )
-# Where a flag takes something else than its own name says.
+# Arguments of flags whose names differ from the flag's own.
 _TAKES = {
     "engine": "ENGINE",
     "compute_dtype": "DTYPE",
@@ -106,11 +109,11 @@ _TAKES = {
 
 
 def grouped(actions: Iterable[Any], everyday: Sequence[str]) -> List[Tuple[str, List[Any]]]:
-    """Titles and flags in the order in which they are shown; groups without any are left out.
+    """Titles and flags in the order of display, without empty groups.
 
     Args:
         actions: argparse's actions with option strings, or absl's flags.
-        everyday: names of those that stand first, in this order.
+        everyday: names of the first ones, in this order.
     """
     left: Dict[str, Any] = {_name(action): action for action in actions}
     found = []
@@ -140,12 +143,12 @@ def help_text(parser: Any, everyday: Sequence[str]) -> str:
 
 
 def meaning(text: str) -> str:
-    """The help of a flag without what absl adds to it: that a flag which is repeatable may be repeated."""
+    """The help of a flag without absl's remark that a repeatable flag may be repeated."""
     return text.partition("\n")[0].rstrip(";").partition("; repeat this option")[0]
 
 
 def _plain(action: Any) -> Any:
-    """A copy of an action that is formatted as one word that it takes, and what it means."""
+    """A copy of an action that is formatted with one argument word, and its meaning."""
     plain = copy.copy(action)
     plain.help = meaning(action.help)
     plain.nargs = (
@@ -153,13 +156,13 @@ def _plain(action: Any) -> Any:
     )
     if (
         action.dest == argparse.SUPPRESS and action.nargs != 0
-    ):  # absl's: it takes what its name says, in capitals
+    ):  # absl's: the argument is named like the flag, in capitals
         plain.metavar = _TAKES.get(_name(action), "NUMBER")
     return plain
 
 
 def _name(flag: Any) -> str:
-    """A flag's own name; `-m` goes by what it means."""
+    """A flag's own name; `-m` is listed by its meaning."""
     if not isinstance(flag, argparse.Action):
         return str(flag.name)
     return next(
@@ -173,7 +176,7 @@ def _written(action: Any) -> str:
 
 
 def _epilog(text: str, width: int) -> Iterator[str]:
-    """Examples, a line each that goes on behind a backslash, and paragraphs."""
+    """Examples, with continuation lines after a backslash, and paragraphs."""
     examples, _, notes = text.partition("\n\n")
     for line in examples.splitlines():
         whole = re.sub(r"(--\w+) (?=[^- ])", r"\1\0", line)  # a flag and its value stay together

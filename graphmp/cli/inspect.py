@@ -1,4 +1,4 @@
-"""`graphmp inspect`: what a conversion would do to a graph, and why."""
+"""`graphmp inspect`: the effect of a conversion on a graph, and why."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "keep_float32", "cost", "memory", "policy", "json")
 
 SCHEMA = "graphmp.inspect/1"
-MOST = 10  # rows of a table that may be long
-# Kinds of reason that have more behind them than they say.
+MOST = 10  # rows of a long table
+# Kinds of reason with further details.
 WORTH_ASKING = (DOWNSTREAM.text, RANGE_GUARD, DENY)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what the command takes besides the conversion flags."""
+    """Add the arguments of the command, besides the conversion flags."""
     parser.add_argument(
         "graph", metavar="GRAPH", nargs="?", help="the graph, before any conversion"
     )
@@ -73,8 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the inspection, or the policy alone."""
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    """Print the inspection, or only the policy."""
+    with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.graph.io.files import read_graph
         from graphmp.inspect.explanation import as_json
         from graphmp.inspect.overview import inspect
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _policy(policy: Policy, default: Policy, as_json: bool) -> str:
-    """The policy as a file that gives it again: an op that was taken off the shipped lists is taken off by a line too."""
+    """The policy as a file that reproduces it, including ops removed from the shipped lists."""
     if as_json:
         return (
             json.dumps(
@@ -134,7 +134,7 @@ def _lines(found: Inspection, name: str, dtype: str) -> List[Line]:
 
 
 def _head(found: Inspection, name: str, dtype: str) -> List[Line]:
-    """The lines on the graph as a whole."""
+    """The lines about the whole graph."""
     facts = found.facts
     scopes = [
         "%s%s"
@@ -177,7 +177,7 @@ def _head(found: Inspection, name: str, dtype: str) -> List[Line]:
 
 
 def _ops(found: Inspection, dtype: str) -> List[Line]:
-    """Ops with anything in half, or worth it, then the others in few words."""
+    """Ops with nodes in half, or suited to it, then the others briefly."""
     rows = [
         (row.op, row.listed, row.half, row.float32, row.reason)
         for row in found.ops
@@ -208,7 +208,7 @@ def _kept(found: Inspection) -> List[Line]:
 
 
 def _constants(found: Inspection, dtype: str) -> List[Line]:
-    """Those that keep anything in float32; the others in one line."""
+    """Constants that keep nodes in float32; the others in one line."""
     rows = [
         ("%g" % row.value, like(row.node, row.nodes), some(row.kept))
         for row in found.constants

@@ -1,4 +1,4 @@
-"""`graphmp inspect --cost`: bytes that a step moves, before and after a conversion, and what the minimum cut chose among."""
+"""`graphmp inspect --cost`: bytes that a step moves, before and after, and the minimum cut."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MOST = 12  # rows of a table
 
 
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
-    """Prints the costs."""
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    """Print the costs."""
+    with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.graph.io.files import read_graph
         from graphmp.inspect.cost import inspect_cost
         from graphmp.inspect.explanation import as_json
@@ -78,7 +78,7 @@ def _head(found: Costs, name: str) -> List[Line]:
 
 
 def _cut(found: Costs, dtype: str) -> List[Line]:
-    """The choice of the cut, beside the two choices that need no cut."""
+    """The choice of the cut, compared with two choices without one."""
     cut = found.cut
     if not cut.free:
         return []

@@ -1,4 +1,4 @@
-"""`graphmp inspect --memory`: what a training step keeps in memory, before and after a conversion."""
+"""`graphmp inspect --memory`: the memory of a training step, before and after a conversion."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SUMS: Tuple[Tuple[str, Callable[[Memory], int]], ...] = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of `--memory`."""
+    """Add the flags of `--memory`."""
     parser.add_argument(
         "--memory",
         action="store_true",
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuses flags that nothing would come of.
+    """Refuse flags without effect.
 
     Raises:
         GraphmpError: GMP002.
@@ -78,8 +78,8 @@ def check(args: argparse.Namespace) -> None:
 
 
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
-    """Prints the comparison."""
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    """Print the comparison."""
+    with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.graph.io.files import read_graph
         from graphmp.inspect.explanation import as_json
         from graphmp.inspect.memory.comparison import compare
@@ -155,7 +155,7 @@ def _head(found: Comparison, name: str) -> List[Line]:
 
 
 def _sums(found: Comparison, measured: Optional[MeasuredPeaks]) -> List[Sequence[str]]:
-    """The rows of the table: original, converted, and the share that is left."""
+    """The rows of the table: original, converted, and the remaining share."""
     graphs = [found.original] + ([found.converted] if found.converted else [])
     rows = [(label, [value(memory) for memory in graphs]) for label, value in _SUMS]
     peaks = (measured.original, measured.converted)[: len(graphs)] if measured is not None else ()
@@ -176,7 +176,7 @@ def _sums(found: Comparison, measured: Optional[MeasuredPeaks]) -> List[Sequence
 
 
 def _share(sizes: Sequence[int]) -> List[str]:
-    """The second size as a share of the first; nothing where there is one alone."""
+    """The second size as a share of the first; empty if there is only one."""
     return (
         ["%.0f%%" % (100 * sizes[1] / sizes[0]) if sizes[0] and sizes[1] else ""]
         if len(sizes) > 1

@@ -1,4 +1,4 @@
-"""`graphmp inspect --wire`: bytes that a step sends from device to device, before and after a conversion."""
+"""`graphmp inspect --wire`: bytes sent between devices in a step, before and after a conversion."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ OWN = "the session's own"  # device of nodes that name none
 
 
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
-    """Prints the count."""
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    """Print the count."""
+    with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.graph.io.files import read_graph
         from graphmp.inspect.explanation import as_json
         from graphmp.inspect.wire import inspect_wire
@@ -59,7 +59,7 @@ def _head(found: Wire, name: str) -> List[Line]:
 
 
 def _pairs(found: Wire, dtype: str) -> List[Line]:
-    """A row for each pair of devices between which anything goes, and the sum."""
+    """A row for each pair of devices with traffic, and the sum."""
     pairs = [
         pair._replace(source=_shown(pair.source), target=_shown(pair.target))
         for pair in found.pairs

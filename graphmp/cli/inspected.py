@@ -11,7 +11,10 @@ from graphmp.config import Config
 
 
 def head(name: str, text: str, notes: Sequence[Dict[str, str]], error: str = "") -> List[Line]:
-    """The first lines: the graph's name and `text`, what is special about the graph, and why it can't be converted if so."""
+    """The first lines.
+
+    The graph's name and `text`, special cases, and why it can't be converted.
+    """
     lines = [("head", labelled(name.rstrip("/").split("/")[-1], text))]
     lines += [
         note(" ".join(filter(None, (row["code"], row["node"], row["message"])))) for row in notes
@@ -20,7 +23,7 @@ def head(name: str, text: str, notes: Sequence[Dict[str, str]], error: str = "")
 
 
 def note(text: str) -> Line:
-    """A line on what a reader might not expect."""
+    """A line about something unexpected."""
     return ("note", labelled("note", text))
 
 
@@ -30,7 +33,7 @@ def counted(trains: bool) -> str:
 
 
 def like(name: str, count: int) -> str:
-    """A name, and how many there are that differ in numbers alone."""
+    """A name, and the number of those that only differ in numbers."""
     return name if count == 1 else "%s (and %s like it)" % (name, format(count - 1, ","))
 
 
@@ -42,7 +45,7 @@ def end(
     lines: Sequence[Line],
     following: str,
 ) -> int:
-    """Prints what was found, as --json or as text, and what to do next. Returns the exit status."""
+    """Print the result, as --json or as text, and what to do next. Returns the exit status."""
     if args.json:
         facts = {
             "schema": schema,

@@ -1,7 +1,8 @@
-"""The process that `graphmp run` becomes: an unmodified script, whose sessions train in mixed precision.
+"""The process that `graphmp run` becomes: an unmodified script with mixed-precision sessions.
 
-The script runs as `__main__` under its own command line, with stdin, signals, working folder and exit status as under `python`;
-graphmp speaks on stderr alone, a line at the start, one at each conversion and one at the end.
+The script runs as `__main__` with its own command line, and with stdin, signals, working folder and
+exit status as under `python`. graphmp only writes to stderr: a line at the start, one at each
+conversion and one at the end.
 """
 
 from __future__ import annotations
@@ -59,21 +60,19 @@ class Run(Observer):
         self._as_version_1 = False
         self._raised = False
         self._sessions = False
-        self._ends: Dict[
-            int, str
-        ] = {}  # what is to be said in the end of each graph, by its number
+        self._ends: Dict[int, str] = {}  # the closing message of each graph, by its number
         self._last: Dict[int, NotFinite] = {}  # of each graph the last step that was not finite
-        self._applied: Dict[int, int] = {}  # how many such steps were applied all the same
+        self._applied: Dict[int, int] = {}  # the number of such steps that were applied
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._left: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs that the decorator converted
         self._reports = 0
         self._converted = False
         self._unverified: Dict[
             int, Tuple[Any, Any]
-        ] = {}  # conversions that no step has begun of, by the number of their graph
+        ] = {}  # conversions without a step so far, by the number of their graph
 
     def begin(self) -> None:
-        """Says what will happen, and listens to sessions."""
+        """Announce the run, and listen to sessions."""
         if self._written.eagerly and self._spec["legacy_imports"] == "auto":
             text = (
                 "warning GMP120: %s executes eagerly (%s) and runs as under python, in float32; %s"
@@ -92,7 +91,7 @@ class Run(Observer):
         atexit.register(self.end)
 
     def listen(self) -> None:
-        """Sets a process up, this one or one that the script spawns."""
+        """Prepare a process, this one or one that the script spawns."""
         wanted = self._spec["legacy_imports"]
         self._as_version_1 = wanted == "on" or (wanted == "auto" and self._written.needs_version_1)
         if self._as_version_1:
@@ -101,7 +100,10 @@ class Run(Observer):
         patch.wrap(multiprocessing.spawn, "get_preparation_data", self._prepared)
 
     def _prepared(self, original: Any, name: str) -> Any:
-        """The orders of a spawned process: reading them sets it up before it imports the script."""
+        """The orders of a spawned process.
+
+        Reading them prepares it before it imports the script.
+        """
         return dict(original(name), graphmp=_Setup(self._spec))
 
     def _scale(self) -> str:
@@ -112,7 +114,7 @@ class Run(Observer):
         found = live.converted
         assert (
             found is not None and found.original is not None and found.meta_graph is not None
-        )  # this is what is told
+        )  # this is what is reported
         cover = facts.coverage(found.meta_graph.graph_def)
         casts = facts.casts(found.meta_graph.graph_def) - facts.casts(found.original.graph_def)
         text = "converted %s nodes in %.1f s: %d of %d matmuls and convolutions in %s, %d casts; %s"
@@ -137,7 +139,7 @@ class Run(Observer):
         ):
             other = (
                 "; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else ""
-            )  # 1.15's CPU has no convolutions of it
+            )  # 1.15's CPU has no convolutions for it
             self._say("no GPU here: this CPU emulates float16, slowly" + other)
         self._converted = True
         for row in found.warnings:
@@ -180,7 +182,7 @@ class Run(Observer):
             self._say(text)
 
     def end(self) -> None:
-        """The closing lines. A forked process that ends says nothing: TensorFlow's threads are not there."""
+        """Print the closing lines. A forked process prints none: it lacks TensorFlow's threads."""
         if os.getpid() != self._process:
             return
         for session in list(self._open):
@@ -202,7 +204,10 @@ class Run(Observer):
     def raised(
         self, kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]
     ) -> None:
-        """Python's own traceback, without the frames that started the script; of graphmp's errors, and of what isn't for graphmp, the one line."""
+        """Python's own traceback, without the frames that started the script.
+
+        For graphmp's errors, and for scripts unsuited to it, only one line.
+        """
         self._raised = True
         while trace is not None and _is_ours(trace):
             trace = trace.tb_next
@@ -226,7 +231,7 @@ class Run(Observer):
         self._sessions = True
 
     def _note(self, session: Any) -> None:
-        """Reads the state of the loss scale off a session, while that can still be done."""
+        """Read the state of the loss scale from a session, while that is possible."""
         live = known_live_graph(session.graph)
         if live is None or not live.steps or os.getpid() != self._process:
             return
@@ -257,7 +262,7 @@ class Run(Observer):
 
     def _write(self, live: LiveGraph) -> None:
         found = live.converted
-        assert found is not None  # this is what is told
+        assert found is not None  # this is what is reported
         folder = pathlib.Path(
             self._spec["report"] + ("_%d" % self._reports if self._reports else "")
         )
@@ -282,12 +287,12 @@ class Run(Observer):
         Conversion(before, after, report, self.config.flagfile_lines(), diff).save(folder)
 
     def _say(self, text: str) -> None:
-        sys.stderr.write("graphmp: %s\n" % text)  # at once: threads of the script's write too
+        sys.stderr.write("graphmp: %s\n" % text)  # at once: threads of the script write too
         sys.stderr.flush()
 
 
 def scales_in_words(rows: List[Dict[str, Any]]) -> str:
-    """Each start once: two losses mostly begin alike."""
+    """Each initial value once: two losses often start alike."""
     starts = [
         "%s %s %g" % (row["kind"], "from" if row["kind"] == "dynamic" else "at", row["initial"])
         for row in rows
@@ -300,7 +305,10 @@ def scales_in_words(rows: List[Dict[str, Any]]) -> str:
 
 
 def main(spec: Dict[str, Any]) -> None:
-    """Runs a script or module by a spec, as `graphmp run` makes it: what to run, its arguments, and the values of the flags."""
+    """Run a script or module by a spec of `graphmp run`.
+
+    What to run, its arguments, and the flags.
+    """
     if not spec["verbose"]:
         tf.logging.set_verbosity(tf.logging.ERROR)
         warnings.filterwarnings("ignore", category=DeprecationWarning)
@@ -316,7 +324,7 @@ def main(spec: Dict[str, Any]) -> None:
 
 
 def _run(spec: Dict[str, Any]) -> None:
-    """Runs the script or module as the main program."""
+    """Run the script or module as the main program."""
     if spec["module"]:
         sys.argv = [spec["module"]] + spec["arguments"]
         sys.path[0] = ""
@@ -327,7 +335,7 @@ def _run(spec: Dict[str, Any]) -> None:
 
 
 class _Setup:
-    """Sets up the process that unpickles it."""
+    """Prepares the process that unpickles it."""
 
     def __init__(self, spec: Dict[str, Any]):
         self._spec = spec

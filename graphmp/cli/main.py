@@ -27,10 +27,10 @@ COMMANDS = {
 
 
 def run_command(argv: List[str]) -> int:
-    """Runs one command; argv[0] is the program's name. Returns the exit status."""
+    """Run one command; argv[0] is the program's name. Returns the exit status."""
     own, script_arguments = (
         (argv[1:], []) if argv[1:2] == ["run"] else split_script_arguments(argv[1:])
-    )  # run's `--` is the script's
+    )  # run's `--` belongs to the script
     verbose = False
     try:
         parser = build_parser(COMMANDS, __version__)
@@ -59,7 +59,7 @@ def main(argv: Optional[List[str]] = None) -> None:
 
 
 def _left_to_the_command(argv: List[str]) -> List[str]:
-    flags.FLAGS.mark_as_parsed()  # absl wants it said; each command has flags of its own
+    flags.FLAGS.mark_as_parsed()  # required by absl; each command has flags of its own
     return argv
 
 

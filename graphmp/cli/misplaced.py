@@ -1,4 +1,4 @@
-"""Flags of graphmp's that stand where a script gets them."""
+"""Flags of graphmp's among a script's arguments."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ _MOST_FILES = 200
 
 
 def misplaced(script: str, arguments: Sequence[str], names: Iterable[str], where: str) -> List[str]:
-    """Warnings GMP122, as text, for flags among a script's arguments that the script and the modules beside it never name.
+    """Warnings GMP122, as text, for graphmp's flags among a script's arguments that it never names.
+
+    Modules beside the script count too.
 
     Args:
-        script: path of the Python file; empty where it is a module, whose file nobody looks for.
+        script: path of the Python file; empty for a module, whose file isn't searched.
         arguments: the script's own command line.
         names: graphmp's flags.
         where: where graphmp's flags belong, for the message.

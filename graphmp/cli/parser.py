@@ -1,4 +1,4 @@
-"""Argument parsing: absl flags inside argparse subcommands, and errors of one line."""
+"""Argument parsing: absl flags inside argparse subcommands, and one-line errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Parser(argparse_flags.ArgumentParser):
     """An argparse parser that raises one-line errors instead of printing usage and exiting.
 
     Attributes:
-        everyday: flags that `--help` shows first; of a command without any, `--help` is argparse's own.
+        everyday: the first flags in `--help`; without any, `--help` is argparse's own.
     """
 
     everyday: Tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Parser(argparse_flags.ArgumentParser):
 
 
 def split_script_arguments(argv: List[str]) -> Tuple[List[str], List[str]]:
-    """Splits at the first `--`: what is graphmp's, and what goes to the script."""
+    """Split at the first `--`: graphmp's arguments, and the script's."""
     if "--" not in argv:
         return argv, []
     at = argv.index("--")
@@ -38,7 +38,9 @@ def split_script_arguments(argv: List[str]) -> Tuple[List[str], List[str]]:
 
 
 def build_parser(commands: Dict[str, ModuleType], version: str) -> Parser:
-    """One subparser a command, each with its own absl flags (so `--flagfile` works everywhere)."""
+    """One subparser for each command, each with its own absl flags (so that all take
+    `--flagfile`).
+    """
     parser = Parser(
         prog="graphmp",
         inherited_absl_flags=None,
@@ -70,7 +72,10 @@ def build_parser(commands: Dict[str, ModuleType], version: str) -> Parser:
 
 
 def _fresh(flags: Optional[Any]) -> Optional[Any]:
-    """Flags at their defaults, and shown in --help: argparse_flags lists those of the main module only."""
+    """Flags with their defaults, all shown in --help.
+
+    argparse_flags only lists those of the main module.
+    """
     if flags is not None:
         for name in flags:
             flags[name].unparse()

@@ -29,7 +29,7 @@ FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
 _OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "verify")
 ON_ERROR = ("stop", "float32")
-# The process finds graphmp where this one did; the script's own folder takes the first place in its path.
+# The process finds graphmp where this one did; the script's own folder comes first in its path.
 _START = """import sys
 sys.path.append(sys.argv[1])
 from graphmp.conversion.quiet import quiet_stderr
@@ -39,7 +39,7 @@ start(sys.argv[2])"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what the command takes besides the conversion flags."""
+    """Add the arguments of the command, besides the conversion flags."""
     parser.add_argument(
         "-m",
         dest="module",
@@ -84,11 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Becomes the script's process."""
+    """Become the script's process."""
     spec = _spec(args)
     command = [
         sys.executable,
-        *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]  # as multiprocessing does
+        # type: ignore[attr-defined]  # as multiprocessing does
+        *subprocess._args_from_interpreter_flags(),
         "-c",
         _START,
         _root(),
@@ -114,7 +115,7 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
     unset = [
         *(name for name in FLAGS if not FLAGS[name].present),
         *_OWN,
-    ]  # who gives a flag in front too means the script's own behind it
+    ]  # a flag given before the script and after it: the latter is the script's own
     return {
         "path": path,
         "notes": misplaced(path, arguments, unset, "before the script"),

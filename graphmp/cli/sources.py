@@ -1,4 +1,4 @@
-"""SOURCE on the command line: a graph, or a Python file that builds one, and how to make a conversion of it."""
+"""SOURCE on the command line: a graph, or a Python file that builds one, and its conversion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
-    """Adds SOURCE, and what says how a Python file or SavedModel is read."""
+    """Add SOURCE, and the options for reading a Python file or SavedModel."""
     parser.add_argument(
         "source",
         metavar="SOURCE",
@@ -51,12 +51,12 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 def convert_source(
     args: argparse.Namespace, options: Dict[str, Any], begin: Callable[[str], None]
 ) -> Conversion:
-    """Converts what the command line names.
+    """Convert the SOURCE of the command line.
 
     Args:
-        args: parsed by a parser that `add_source` served.
+        args: parsed by a parser with `add_source`.
         options: fields of `graphmp.config.Config`.
-        begin: told the stage that begins.
+        begin: receives each stage as it begins.
     """
     from graphmp.conversion.convert import convert
 
@@ -84,7 +84,10 @@ def convert_source(
 
 
 def say_what_is_amiss(conversion: Conversion) -> None:
-    """On stderr, for a command that doesn't print the report: nothing in half precision, rules that match nothing, other options."""
+    """Print warnings to stderr, for a command that doesn't print the report.
+
+    They are about missing half precision, rules without matches, and other options.
+    """
     for row in conversion.report["warnings"]:
         if row["code"] in ("GMP120", "GMP121", "GMP123"):
             sys.stderr.write(

@@ -1,4 +1,4 @@
-"""The data and steps that a command runs a graph on: flags, and the options that they come to."""
+"""The data and steps for running a graph: flags, and the options made from them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ TOLERANCE = 0.1
 
 
 def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note: str = "") -> None:
-    """Adds the flags.
+    """Add the flags.
 
     Args:
         parser: of the command.
-        required: whether data must be named.
-        steps: how many steps are run by default.
-        note: what is to be said of them.
+        required: whether data must be given.
+        steps: the default number of steps.
+        note: a remark on steps.
     """
     data = parser.add_mutually_exclusive_group(required=required)
     data.add_argument(
@@ -67,7 +67,7 @@ def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note:
 
 
 def options_of_steps(args: argparse.Namespace) -> Options:
-    """The options that the flags come to.
+    """The options made from the flags.
 
     Raises:
         GraphmpError: GMP002 for a number that isn't accepted.

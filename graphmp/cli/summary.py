@@ -1,4 +1,4 @@
-"""A conversion as a few lines of text: the summary that its diff begins with, its warnings, and what to do next."""
+"""A conversion in a few lines of text: its diff's summary, its warnings, and what to do next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def summary(diff: Diff, written: List[pathlib.Path], next_command: str) -> Iterator[str]:
-    """Lines for a terminal: what was converted, how far, where scale, unscale and clip went, what to do next."""
+    """Lines for a terminal: source, coverage, path of the scale, clip, and what to do next."""
     from graphmp.compare.review.words import rows
 
     assert (

@@ -35,7 +35,7 @@ Line = Tuple[str, str]  # a style and the text
 
 
 def show(lines: Iterable[Line]) -> None:
-    """Prints lines. What can't be seen in a name, or stdout's encoding lacks, is shown escaped."""
+    """Print lines. Control characters, and those missing in stdout's encoding, are escaped."""
     shown = [(style, encodable(printable(text))) for style, text in lines]
     if not sys.stdout.isatty():
         write("".join(text + "\n" for _, text in shown))
@@ -46,13 +46,13 @@ def show(lines: Iterable[Line]) -> None:
 
 
 def write(text: str) -> None:
-    """Writes to stdout, with escapes for what its encoding lacks."""
+    """Write to stdout, with escapes for characters that its encoding lacks."""
     sys.stdout.write(encodable(text))
     sys.stdout.flush()  # a closed pipe must show here, where it is caught
 
 
 def encodable(text: str) -> str:
-    """`text` with escapes for what stdout's encoding lacks."""
+    """`text` with escapes for characters that stdout's encoding lacks."""
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -65,7 +65,10 @@ def labelled(label: str, text: str) -> str:
 def section(
     heading: str, rows: Sequence[Sequence[Any]], most: int = 0, titles: Sequence[str] = ()
 ) -> List[Line]:
-    """A heading and a table below it, at most `most` rows of it; nothing where there are none. Numbers go to the right."""
+    """A heading and a table of at most `most` rows; empty without rows.
+
+    Numbers are right-aligned.
+    """
     if not rows:
         return []
     shown = [

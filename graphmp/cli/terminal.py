@@ -1,4 +1,4 @@
-"""Output for terminals only: progress of long work."""
+"""Output only for terminals: progress of long work."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from rich.progress import (
 from rich.text import Text
 
 Tell = Callable[[str, Optional[float]], None]
-_AT_ONCE = 5.0  # seconds: what takes less needs no lines
-_EVERY = 10.0  # seconds between lines that say the same
+_AT_ONCE = 5.0  # seconds: shorter work needs no lines
+_EVERY = 10.0  # seconds between equal lines
 _LOOK = 0.25  # seconds
 
 
 @contextlib.contextmanager
 def progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Yields a function to call with each of `total` stages as it begins; shows them on stderr where that is a terminal."""
+    """Yield a function to call with each of `total` stages as it begins.
+
+    It shows them on stderr if that is a terminal.
+    """
     if not sys.stderr.isatty():
         yield lambda stage: None
         return
@@ -50,7 +53,10 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def counter(what: str, total: Optional[int]) -> Iterator[Callable[[int], None]]:
-    """Yields a function to call with how many of `total`, where that is known, are done; shows a bar on stderr where that is a terminal."""
+    """Yield a function to call with the number of finished items, of `total` if known.
+
+    It shows a bar on stderr if that is a terminal.
+    """
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -62,19 +68,20 @@ def counter(what: str, total: Optional[int]) -> Iterator[Callable[[int], None]]:
 
 @contextlib.contextmanager
 def reporter(began: float) -> Iterator[Tell]:
-    """Shows on stderr what runs, how long it has, and how long it will: a bar on a terminal, lines elsewhere.
+    """Show on stderr the present work, its elapsed and its remaining time.
 
-    Yields a function to call with what begins, and when all is expected to end by `time.monotonic()`; None where nobody knows yet.
+    A bar on a terminal, lines elsewhere. Yields a function to call with the stage that begins, and
+    the expected end by `time.monotonic()`; None if it is unknown.
 
     Args:
-        began: when the work did, by `time.monotonic()`.
+        began: the start of the work, by `time.monotonic()`.
     """
     with _bar(began) if sys.stderr.isatty() else _lines(began) as tell:
         yield tell
 
 
 def time_left(ends: Optional[float]) -> str:
-    """The time until then in words."""
+    """The time until then, in words."""
     if ends is None:
         return "time left not known yet"
     left = ends - time.monotonic()
@@ -89,10 +96,10 @@ def clock(seconds: float) -> str:
 
 
 class _Times(ProgressColumn):
-    """How long a task has run and how long it will, by its fields `began` and `ends`."""
+    """The elapsed and remaining time of a task, by its fields `began` and `ends`."""
 
     def render(self, task: Task) -> Text:
-        """Both in words, as a line has them."""
+        """Both in words, for a line."""
         return Text(
             "%s; %s"
             % (clock(time.monotonic() - task.fields["began"]), time_left(task.fields["ends"]))
@@ -100,7 +107,7 @@ class _Times(ProgressColumn):
 
 
 class _Elapsed(BarColumn):
-    """A bar of the time that is over, of all that is expected."""
+    """A bar of the elapsed share of the expected time."""
 
     def render(self, task: Task) -> object:  # type: ignore[override]
         """A task's `total` and `completed` are seconds; without a known end the bar pulses."""
@@ -119,7 +126,7 @@ def _bar(began: float) -> Iterator[Tell]:
 
 
 class _Lines(threading.Thread):
-    """Prints a line when something else begins, and every few seconds while it goes on."""
+    """Prints a line when another stage begins, and every few seconds meanwhile."""
 
     def __init__(self, began: float):
         super().__init__(daemon=True)
@@ -129,17 +136,17 @@ class _Lines(threading.Thread):
         self._said: Tuple[str, float] = ("", began + _AT_ONCE - _EVERY)
 
     def tell(self, what: str, ends: Optional[float]) -> None:
-        """Names the work that begins."""
+        """Set the name of the present work."""
         self._now = (what, ends)
         self._look()
 
     def run(self) -> None:
-        """Looks until it is over."""
+        """Watch until it is over."""
         while not self._over.wait(_LOOK):
             self._look()
 
     def stop(self) -> None:
-        """Says no more."""
+        """Stop printing."""
         self._over.set()
         self.join()
 

@@ -1,4 +1,4 @@
-"""`graphmp verify`: a proof that a converted graph computes what its original does."""
+"""`graphmp verify`: a proof that a converted graph computes the same as its original."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_NODES = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the two graphs, what is expected of the conversion, and the form of the result."""
+    """Add the two graphs, the expected flags, and the output format."""
     parser.add_argument("original", metavar="ORIGINAL", help="the graph before the conversion")
     parser.add_argument("converted", metavar="CONVERTED", help="the graph after it")
     parser.add_argument(
@@ -56,10 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Proves, and prints the claims."""
+    """Prove, and print the claims."""
     expected = _expected(args.expect) if args.expect else None
     devices = args.devices.upper().split(",")
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.executed.check import proof_with_steps
         from graphmp.graph.io.files import read_graph
         from graphmp.policy.half_kernels import DEVICES
@@ -102,7 +102,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _expected(path: str) -> Dict[str, Any]:
-    """The flags of a file. Raises GMP003 if it can't be read, GMP001 for what is no flag of `graphmp convert`."""
+    """The flags in a file.
+
+    Raises GMP003 if it can't be read, GMP001 for an unknown flag of `graphmp convert`.
+    """
     try:
         lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -132,7 +135,7 @@ def _expected(path: str) -> Dict[str, Any]:
 
 
 def _report(converted: str) -> Optional[Dict[str, Any]]:
-    """The report beside a converted graph; None where there is none."""
+    """The report beside a converted graph; None if there is none."""
     try:
         found = json.loads(
             (pathlib.Path(converted).parent / "report.json").read_text(encoding="utf-8")
@@ -143,7 +146,7 @@ def _report(converted: str) -> Optional[Dict[str, Any]]:
 
 
 def claim_lines(proof: Proof) -> List[Line]:
-    """The claims with their verdicts, and what these come to."""
+    """The claims with their verdicts, and the conclusion."""
     found: List[Line] = []
     for claim in proof.claims:
         found.append((claim.verdict, "%-14s %s: %s" % (claim.verdict, claim.name, claim.text)))

@@ -1,7 +1,7 @@
-"""`graphmp.diff` and `graphmp.Diff`: two graphs compared, body by body, and the forms that people and programs read.
+"""`graphmp.diff` and `graphmp.Diff`: comparing two graphs, and the forms of the result.
 
-Nodes are paired by name, then by structure, never by position. The comparison looks at the graphs alone; a report only adds the reasons
-(`graphmp.compare.explain`).
+Nodes are paired by name, then by structure, never by position. The comparison only uses the graphs;
+a report adds the reasons (`graphmp.compare.explain`).
 """
 
 from __future__ import annotations
@@ -31,18 +31,26 @@ from graphmp.verify import verify
 
 
 class Diff(Reviewed):
-    """All differences between two graphs, and each form of them; `Comparison` has the attributes."""
+    """All differences between two graphs, and each form of them.
+
+    See `Comparison` for attributes.
+    """
 
     def apply(self, before: tf.MetaGraphDef) -> tf.MetaGraphDef:
-        """The converted graph, made from the original by these changes alone; it may differ in the order of nodes.
+        """The converted graph, made from the original by these changes.
+
+        Nodes may be in another order.
 
         Args:
-            before: the original, which is left as it is.
+            before: the original, which isn't changed.
         """
         return applied(self.changes, before)
 
     def to_text(self, expand: bool = False) -> str:
-        """Plain text: the claims, then all changes, those that repeat on one line each unless `expand`."""
+        """Plain text.
+
+        The claims, then all changes, with repeated ones on one line unless `expand`.
+        """
         return text.render(self, expand)
 
     def to_json(self) -> Dict[str, Any]:
@@ -50,11 +58,14 @@ class Diff(Reviewed):
         return jsonform.render(self)
 
     def to_markdown(self, expand: bool = False) -> str:
-        """Markdown for a code review, short enough for a comment; changes that repeat on one line each unless `expand`."""
+        """Markdown for a code review, short enough for a comment.
+
+        Repeated changes are on one line unless `expand`.
+        """
         return markdown.render(self, expand)
 
     def to_html(self, path: Optional[Path] = None) -> str:
-        """A page in one file that loads nothing; also written to `path` where one is given.
+        """A page in one file that loads nothing; also written to `path` if given.
 
         Raises:
             GraphmpError: GMP004 if `path` can't be written.
@@ -65,19 +76,21 @@ class Diff(Reviewed):
         return page
 
     def to_dot(self, node: str, depth: int = 2) -> str:
-        """Graphviz DOT of one node's neighbourhood on both sides.
+        """Graphviz DOT of one node's neighbourhood in both graphs.
 
         Args:
             node: `Change.path` of the node, by its name on either side.
-            depth: how many edges the neighbourhood reaches.
+            depth: the radius of the neighbourhood in edges.
 
         Raises:
-            GraphmpError: GMP002 where neither graph has the node.
+            GraphmpError: GMP002 if neither graph has the node.
         """
         return dot.render(self, node, depth)
 
     def to_model_explorer(self, folder: Path) -> str:
-        """Writes the files that show both graphs in Model Explorer, Google's graph viewer; returns the command that opens them.
+        """Write the files that show both graphs in Model Explorer, Google's graph viewer.
+
+        Returns the command that opens them.
 
         Raises:
             GraphmpError: GMP004 if `folder` can't be written.
@@ -105,12 +118,12 @@ def compare(
     Args:
         before: the original MetaGraphDef.
         after: the converted MetaGraphDef.
-        report: report.json as a dict; its `changes` say why, its `float32_nodes` why not.
-        names: what to call the two.
-        prove: whether to prove that the one computes what the other does.
+        report: report.json as a dict; its `changes` give reasons, as do its `float32_nodes`.
+        names: names for the two.
+        prove: whether to prove that both compute the same.
 
     Raises:
-        GraphmpError: GMP008 if a node name is not unique, or an input names a node that isn't there.
+        GraphmpError: GMP008 if a node name is not unique, or an input names a missing node.
     """
     before, after = stored(before), stored(after)
     proof = verify(before.parsed(), after.parsed()) if prove else None

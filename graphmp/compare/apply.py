@@ -1,4 +1,7 @@
-"""Applies a diff to the original: what comes out is the converted graph, which shows that no difference was left out."""
+"""Applying a diff to the original.
+
+The result is the converted graph, so nothing is missing in it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from graphmp.tf_hooks.bodies import RESULTS
 
 
 def applied(changes: Sequence[Change], before: tf.MetaGraphDef) -> tf.MetaGraphDef:
-    """A copy of a MetaGraphDef with changes made to it. Inputs are spelled in their shortest form, control inputs sorted and last."""
+    """A copy of a MetaGraphDef with changes applied.
+
+    Inputs are in their shortest form, control inputs sorted and last.
+    """
     result = tf.MetaGraphDef()
     result.CopyFrom(before)
     by_body: Dict[str, List[Change]] = collections.defaultdict(list)
@@ -38,7 +44,7 @@ def applied(changes: Sequence[Change], before: tf.MetaGraphDef) -> tf.MetaGraphD
 
 
 def _apply_function(library: Any, change: Change) -> None:
-    """Adds or removes a function, without its nodes, or changes what is not its body."""
+    """Add or remove a function, without its nodes, or change all but its body."""
     name = function_of(change.node)
     old = {function.signature.name: function for function in library.function}.get(name)
     if change.value is None:
@@ -57,7 +63,10 @@ def _apply_function(library: Any, change: Change) -> None:
 def _apply_body(
     nodes: Any, changes: Iterable[Change], parse: Callable[[str], Port], function: Any = None
 ) -> None:
-    """Changes the nodes of one body; in a function's, argument nodes are its signature's and result nodes its `ret`."""
+    """Change the nodes of one body.
+
+    In a function, argument nodes belong to its signature and result nodes to its `ret`.
+    """
     by_name = {node.name: node for node in nodes}
     renamed = {
         change.before: change.node for change in changes if change.category == categories.RENAMED
@@ -130,13 +139,13 @@ def _apply_to_node(
 
 
 def _with(location: bytes, renamed: Dict[Any, str]) -> bytes:
-    """`loc:@x` with the name that x has now."""
+    """`loc:@x` with the present name of x."""
     head, at, name = location.decode("utf-8").partition("@")
     return (head + at + renamed.get(name, name)).encode("utf-8")
 
 
 def _spelled(ports: Sequence[Port]) -> List[str]:
-    """Input strings, control inputs last, sorted and given once."""
+    """Input strings, control inputs last, sorted and without duplicates."""
     return [str(port) for port in ports if port.output != CONTROL] + sorted(
         {str(port) for port in ports if port.output == CONTROL}
     )

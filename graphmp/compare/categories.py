@@ -16,7 +16,7 @@ RENAMED = "node renamed"
 FUNCTION = "function"
 META_GRAPH = "meta graph"
 
-# In the order in which they are shown: first what can be wrong, then what a conversion is made of.
+# In the order of display: possible faults first, then normal parts of a conversion.
 CATEGORIES = (
     REMOVED,
     OP,

@@ -1,7 +1,8 @@
 """Claims about a conversion: proved, failed, not proved, not applicable.
 
-Those of the graphs need no report: variables, checkpoint names and inputs are compared, and all else is proved by `graphmp.verify`.
-Those of the report say whether it explains every change, and that the losses it names are float32.
+Those about the graphs need no report: variables, checkpoint names and inputs are compared, and all
+else is proved by `graphmp.verify`. Those about the report tell whether it explains every change,
+and whether the losses it names are float32.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _MOST_CHARACTERS = 160
 def graph_claims(
     before: StoredMetaGraph, after: StoredMetaGraph, body: Body, proof: Proof
 ) -> Tuple[Claim, ...]:
-    """The claims that two graphs alone admit.
+    """The claims about two graphs that need no report.
 
     Args:
         before: the original.
         after: the converted graph.
-        body: the main graph on both sides.
-        proof: what was proved of the two.
+        body: the main graph in both.
+        proof: the proof about the two.
     """
     return (
         _variables(before, after),
@@ -48,7 +49,7 @@ def graph_claims(
 
 
 def report_claims(diff: Comparison, report: Dict[str, Any]) -> Tuple[Claim, ...]:
-    """The claims of a diff, with those that a report adds: explained changes first, and the losses that it names."""
+    """The claims of a diff, with those about a report: explained changes, and losses in float32."""
     claims = [_explained(diff), _fresh(diff)]
     losses = _reported(report, diff.bodies[0].before) if diff.bodies else []
     claims.extend(
@@ -175,7 +176,7 @@ def _collected(meta_graph: StoredMetaGraph) -> List[str]:
 
 
 def _reported(report: Dict[str, Any], view: GraphView) -> List[str]:
-    """The losses that a report names. What a given gradient (`grad_ys`) is handed to is no loss."""
+    """The losses named in a report, without consumers of given gradients (`grad_ys`)."""
     rows = [
         row
         for row in report.get("losses") or ()

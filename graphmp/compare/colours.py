@@ -1,4 +1,4 @@
-"""The colour of a node: that of its most important change, by the kind of its reason."""
+"""The colour of a node, by the kind of reason of its most important change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphmp.naming import in_body
 
 UNEXPLAINED = "unexplained"
 UNCHANGED = "#ffffff"
-OTHER = "#cccccc"  # a kind that a report of another version gives
+OTHER = "#cccccc"  # for kinds of other versions' reports
 
 # No two alike: Model Explorer adds up the nodes of a layer by colour.
 CATEGORY = {
@@ -61,7 +61,10 @@ _NOT_OF_NODES = (categories.FUNCTION, categories.META_GRAPH)
 
 
 def leading(diff: Reviewed) -> Dict[str, Change]:
-    """The change of each node that counts most, by `Change.path`: an unexplained one, or the first in the order of categories."""
+    """The most important change of each node, by `Change.path`.
+
+    It is an unexplained one, or the first in the order of categories.
+    """
     changes: Dict[str, Change] = {}
     for change in diff.unexplained + diff.changes:
         if change.category not in _NOT_OF_NODES:
@@ -70,7 +73,10 @@ def leading(diff: Reviewed) -> Dict[str, Change]:
 
 
 def reasons(diff: Reviewed) -> Dict[str, str]:
-    """In a word, why each node changed or stayed float32, by its path: a key of KIND, or one of CATEGORY without a reason to name."""
+    """Why each node changed or stayed float32, in a word, by its path.
+
+    A key of KIND, or of CATEGORY if there is no reason.
+    """
     words = {in_body(kept.body, kept.node): kept.kind for kept in diff.kept}
     for path, change in leading(diff).items():
         words[path] = (

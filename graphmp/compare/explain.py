@@ -1,4 +1,4 @@
-"""Joins a comparison with the report of a conversion: each change is explained, unexplained, or the report is stale."""
+"""Joining a comparison with a conversion's report: changes are explained, unexplained, or stale."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from graphmp.compare.model import Comparison
 from graphmp.naming import in_body
 
 _Compared = TypeVar("_Compared", bound=Comparison)
-Reason = Tuple[str, str]  # its kind, and in words
+Reason = Tuple[str, str]  # its kind, and its text
 
 
 def explained(diff: _Compared, report: Dict[str, Any]) -> _Compared:
-    """The same differences with the report's reasons, and what the report says besides.
+    """The same differences with the report's reasons and facts.
 
-    A row explains the change that it describes, at the node and in the body that it names; one that describes no change speaks for all of its
-    node's. A row that describes a change which the graphs don't have is stale.
+    A row explains the change that it describes, at the node and in the body that it names; a row
+    without a change applies to all changes of its node. A row is stale if the graphs lack its
+    change.
     """
     reasons: Dict[Tuple[str, str, str], List[Reason]] = collections.defaultdict(list)
     for row in report.get("changes") or ():
@@ -50,7 +51,7 @@ def explained(diff: _Compared, report: Dict[str, Any]) -> _Compared:
 
 
 def described(change: Change) -> str:
-    """A change in words, as report.json has it: `dtype of T: float32 -> float16`."""
+    """A change in the words of report.json: `dtype of T: float32 -> float16`."""
     if change.category in (categories.ADDED, categories.REMOVED):
         return "%s: %s" % (change.category, change.after or change.before)
     return "%s%s: %s -> %s" % (change.category, _of(change.part), change.before, change.after)
@@ -61,7 +62,10 @@ def _of(part: str) -> str:
 
 
 def _keys(change: Change) -> Iterator[Tuple[str, str, str]]:
-    """How a row may name a change: in full, by its category and values, by its category, or not at all."""
+    """How a row may name a change.
+
+    In full, by its category and values, by its category, or not at all.
+    """
     words = (
         described(change),
         "%s: %s -> %s" % (change.category, change.before, change.after),

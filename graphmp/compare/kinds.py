@@ -1,4 +1,7 @@
-"""The kinds of reasons that a report gives, for a change and for what stayed float32. Renderers filter and colour by them."""
+"""The kinds of reasons in a report, for changes and for float32 nodes.
+
+Renderers filter and colour by them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ PINNED = "pinned"
 NO_GAIN = "no gain"
 UNLISTED = "unlisted"
 
-# Why something changed, in the order in which they are shown.
+# Why something changed, in the order of display.
 CHANGED = (
     ALLOW,
     INFER,

@@ -18,13 +18,13 @@ class Comparison:
 
     Attributes:
         changes: sorted by category, then by body and node.
-        has_report: whether a report was there to give reasons.
-        names: what the two graphs are called.
-        claims: what was proved of the two graphs, and what was not.
-        stale: changes that the report tells of and the graphs don't have, as `node: change`.
+        has_report: whether a report was given.
+        names: names of the two graphs.
+        claims: the claims about the two graphs.
+        stale: changes in the report that the graphs don't have, as `node: change`.
         kept: why nodes stayed float32, by the report.
         bodies: the graphs themselves, body by body, the main graph first.
-        graphs: both as they are stored; None where only changes are at hand.
+        graphs: both in stored form; None if only changes are known.
         report: the report of the conversion.
     """
 
@@ -40,12 +40,12 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """Whether nothing differs but the order of nodes."""
+        """Whether nothing differs except the order of nodes."""
         return not self.changes
 
     @property
     def unexplained(self) -> Tuple[Change, ...]:
-        """The changes that the report doesn't account for; none without a report."""
+        """The changes without reason in the report; empty without a report."""
         return (
             tuple(change for change in self.changes if not change.reason) if self.has_report else ()
         )
@@ -56,7 +56,7 @@ class Comparison:
         return tuple(claim for claim in self.claims if claim.verdict in (FAILED, NOT_PROVED))
 
     def groups(self) -> Dict[str, List[Change]]:
-        """The changes by category, categories in order, those without changes left out; the unexplained lead each group."""
+        """The changes by category, in order, without empty categories; unexplained ones first."""
         groups: Dict[str, List[Change]] = {category: [] for category in CATEGORIES}
         for change in self.unexplained + tuple(
             change for change in self.changes if change.reason or not self.has_report
@@ -65,9 +65,12 @@ class Comparison:
         return {category: changes for category, changes in groups.items() if changes}
 
     def counts(self) -> Dict[str, int]:
-        """How many changes a category has; categories in order, those without changes left out."""
+        """The number of changes by category, in order, without empty categories."""
         return {category: len(changes) for category, changes in self.groups().items()}
 
     def patterns(self) -> Tuple[Pattern, ...]:
-        """The changes as patterns: what differs in the numbers of names alone is one. Categories in order, the unexplained first in each."""
+        """The changes as patterns: names that only differ in numbers are grouped.
+
+        Categories are in order, the unexplained patterns first in each.
+        """
         return tuple(pattern for changes in self.groups().values() for pattern in patterns(changes))

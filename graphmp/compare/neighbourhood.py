@@ -17,7 +17,8 @@ def neighbourhood(view: GraphView, node: str, depth: int, most: int) -> Dict[str
         most: how many nodes at most, `node` included; the nearest are taken, inputs before outputs.
 
     Returns:
-        The nodes found, nearest first, each with its distance: negative for what `node` depends on, 0 for itself, positive for what depends on it.
+        The nodes found, nearest first, each with its distance: negative for what `node` depends on,
+        0 for itself, positive for what depends on it.
     """
     found = {node: 0}
     fronts = {-1: [node], 1: [node]}

@@ -1,6 +1,8 @@
-"""Changes that repeat from layer to layer, as one pattern each: names that differ in numbers alone, changed alike for one reason.
+"""Changes that repeat from layer to layer, grouped into patterns.
 
-`dense/kernel`, `dense_1/kernel` and `dense_2/kernel` are `dense*/kernel`; digits that belong to a word, as in `Conv2D` and `float16`, stay.
+Their names only differ in numbers, and the changes and reasons are equal. `dense/kernel`,
+`dense_1/kernel` and `dense_2/kernel` are `dense*/kernel`; digits within a word, as in `Conv2D` and
+`float16`, stay.
 """
 
 from __future__ import annotations
@@ -12,24 +14,24 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 from graphmp.compare import categories
 from graphmp.compare.changes import Change
 
-_SUFFIX = re.compile(r"_\d+(?=$|[/:,;)\]\s])")  # what TensorFlow adds to a name that is taken
+_SUFFIX = re.compile(r"_\d+(?=$|[/:,;)\]\s])")  # TensorFlow's suffix for a name that is taken
 _NUMBER = re.compile(r"(?<!float)(?<!int)(?<!\d)(?:(?<![A-Za-z])\d+(?![dDxX\d])|\d+(?![A-Za-z\d]))")
 _NAMES = frozenset(
     (categories.REWIRED, categories.VIA_CAST, categories.CONTROL, categories.RENAMED)
-)  # what they hold are names, no values
+)  # they contain names, no values
 
 
 class Pattern(NamedTuple):
-    """Changes that are alike.
+    """Similar changes.
 
     Attributes:
-        text: their nodes' path, `*` where it differs.
+        text: their nodes' path, with `*` where it differs.
         category: one of CATEGORIES.
         part: as in Change.
-        before: what the original has, `*` where it differs.
-        after: what the converted graph has.
+        before: the original's value, with `*` where it differs.
+        after: the converted graph's value.
         kind: the kind of the reason.
-        reason: the reason, that of the first of them.
+        reason: the reason of the first change.
         changes: the changes themselves.
     """
 
@@ -84,7 +86,7 @@ def _pattern(group: List[Change]) -> Pattern:
 
 
 def stem(text: str) -> str:
-    """A text with `*` for each of its numbers: alike for texts that differ in numbers alone."""
+    """A text with `*` for each of its numbers: equal for texts that only differ in numbers."""
     return _NUMBER.sub("*", _SUFFIX.sub("", text))
 
 
@@ -92,7 +94,7 @@ _cached_stem = functools.lru_cache(maxsize=10000)(stem)
 
 
 def common(texts: List[str]) -> str:
-    """Texts of one stem as one, with `*` in the components that differ."""
+    """Texts with equal stems as one, with `*` in the components that differ."""
     if len(texts) == 1 or len(set(texts)) == 1:
         return texts[0]
     return "/".join(
@@ -102,7 +104,11 @@ def common(texts: List[str]) -> str:
 
 
 def _starred(components: Tuple[str, ...]) -> str:
-    """`dense*` for dense and dense_1, `dense_*` for dense_1 and dense_2, `layer*` for layer1 and layer2."""
+    """The common form of components.
+
+    `dense*` for dense and dense_1, `dense_*` for dense_1 and dense_2, `layer*` for layer1 and
+    layer2.
+    """
     heads = [_SUFFIX.sub("", component) for component in components]
     numbers = iter([set(found) for found in zip(*(_NUMBER.findall(head) for head in heads))])
     stem = _NUMBER.sub(lambda match: match.group() if len(next(numbers)) == 1 else "*", heads[0])

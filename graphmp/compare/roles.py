@@ -15,7 +15,7 @@ class Role(NamedTuple):
     text: str
 
 
-# The scope of one loss's scale: anywhere in a name, as gradients of its nodes have it, and at the beginning.
+# The scope of one loss's scale: anywhere in a name, as in its nodes' gradients, and at the start.
 _IN_SCALE = r"graphmp/loss_scale(_\d+)?/"
 _SCALE = "^" + _IN_SCALE
 
@@ -39,7 +39,7 @@ _ROLES = (
     (r"_graphmp_(float16|bfloat16)(_\d+)?$", kinds.CAST_DOWN, "cast where float32 and half precision meet"),
     (r"_graphmp_(float32|float64)(_\d+)?$", kinds.CAST_UP, "cast where float32 and half precision meet"),
 )  # fmt: skip
-# What a rewired node reads now, by the name of its new input.
+# The new producer of a rewired input, by its name.
 _READS = (
     (_IN_SCALE + r"clip_by_global_norm", kinds.CLIP, "clip: reads the clipped gradient"),
     (_IN_SCALE + r"unscale", kinds.UNSCALE, "unscale: reads the unscaled gradient"),
@@ -65,7 +65,7 @@ def role(name: str) -> Optional[Role]:
 
 
 def reading(name: str) -> Optional[Role]:
-    """Why something reads a node now, by the node's name."""
+    """Why a consumer now reads a node, by the node's name."""
     return _first(_READS, name)
 
 

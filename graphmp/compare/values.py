@@ -1,4 +1,4 @@
-"""Values of a graph in short: dtypes, attributes, tensors, nodes."""
+"""Values of a graph, abbreviated: dtypes, attributes, tensors, nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_ELEMENTS = 4
 
 
 def attribute_text(value: tf.AttrValue) -> str:
-    """An attribute's value, of whatever length; tensors without their elements."""
+    """An attribute's value, of any length; tensors without their elements."""
     kind = value.WhichOneof("value")
     if kind is None:
         return "none"
@@ -28,7 +28,7 @@ def attribute_text(value: tf.AttrValue) -> str:
 
 
 def short_pair(before: Optional[str], after: Optional[str]) -> Tuple[Optional[str], Optional[str]]:
-    """Both texts cut to MOST_CHARACTERS, from about where they begin to differ."""
+    """Both texts cut to MOST_CHARACTERS, from shortly before the first difference."""
     texts = [text for text in (before, after) if text is not None]
     if max(map(len, texts), default=0) <= MOST_CHARACTERS:
         return before, after
@@ -55,7 +55,7 @@ def node_text(node: tf.NodeDef) -> str:
 
 
 def array_text(array: np.ndarray, start: int) -> str:
-    """Dtype, shape and a few elements, from the one that counts on: `float32[2,3] 0, 1, ...`."""
+    """Dtype, shape and a few elements, from the relevant one: `float32[2,3] 0, 1, ...`."""
     elements = array.reshape(-1)[start : start + MOST_ELEMENTS]
     shown = ", ".join(_element_text(element) for element in elements)
     head = "... " if start else ""

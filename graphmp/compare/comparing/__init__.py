@@ -1,1 +1,1 @@
-"""Parts of a comparison: bodies side by side, pairs of nodes, and their changes."""
+"""Parts of a comparison: pairs of bodies, pairs of nodes, and their changes."""

@@ -1,4 +1,4 @@
-"""The graph bodies of two MetaGraphDefs side by side: the main graph, and every function of either library."""
+"""The pairs of graph bodies of two MetaGraphDefs: the main graph, and every function."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ Pair = Tuple[str, GraphView, GraphView]
 
 
 def pairs(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> Iterator[Pair]:
-    """Name, original and converted graph of each body, functions by name; one that a side lacks is empty there.
+    """Name, original and converted graph of each body; a missing one is empty.
+
+    Functions are sorted by name.
 
     Raises:
-        GraphmpError: GMP008 if a node name is not unique, or an input names a node that isn't there.
+        GraphmpError: GMP008 if a node name is not unique, or an input names a missing node.
     """
     yield "", GraphView(before.graph_def), GraphView(after.graph_def)
     old, new = library(before), library(after)
@@ -31,17 +33,21 @@ def library(meta_graph: tf.MetaGraphDef) -> Dict[str, Any]:
 
 
 def function_port(text: str) -> Port:
-    """The port that an input string of a function's node names: `x`, or `x:y:1`, the second output in `y` of node x; `x:y` is the first."""
+    """The port named by an input string of a function's node.
+
+    `x`, or `x:y:1`, the second output in `y` of node x; `x:y` is the first.
+    """
     if text.startswith("^"):
         return Port(text[1:], CONTROL)
     name, colon, output = text.partition(":")
     if not colon:
         return Port(name, 0)
-    return Port(name, output if ":" in output else output + ":0")  # type: ignore[arg-type]  # an output without a number, for want of its op's definition
+    # type: ignore[arg-type]  # an output without a number, for want of its op's definition
+    return Port(name, output if ":" in output else output + ":0")
 
 
 def _view(function: Any) -> GraphView:
-    """A function's body; arguments and results are nodes too."""
+    """A function's body, including nodes for arguments and results."""
     graph = tf.GraphDef()
     if function is None:
         return GraphView(graph)

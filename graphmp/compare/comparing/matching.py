@@ -1,14 +1,17 @@
-"""Which nodes of two graphs are the same: by name, and what is left by structure, one to one.
+"""Pairing the nodes of two graphs: by name, then by structure, one to one.
 
-A node without a namesake is matched where exactly one node without a namesake on either side has its structure:
+A node without a namesake is matched if exactly one such node on either side has its structure:
 
-1. op, attributes, and all that leads to it and from it, as far as the next matched nodes (a hash of either cone), and then, as often as it helps,
-2. op, attributes and inputs, all of them matched;
-3. op, attributes and consumers, all of them matched;
-4. op, attributes, and inputs and consumers of which some are matched, and the others have the same op and attributes.
+1. op, attributes, and all ancestors and descendants, up to the next matched nodes (a hash of either
+   cone), and then, repeatedly,
+2. op, attributes and inputs, if all of these are matched;
+3. op, attributes and consumers, if all of these are matched;
+4. op, attributes, and inputs and consumers, if some of these are matched and the others agree in op
+   and attributes.
 
-Two nodes that only look alike stay apart: nothing is matched by its place in the file, and nothing is guessed. Dtypes don't count,
-and casts between floating dtypes are looked through, so that a renamed node is found in a converted graph.
+Nodes that merely look alike aren't paired: the position in the file doesn't matter, and nothing is
+guessed. Dtypes don't count, and casts between floating-point dtypes are skipped, so that a renamed
+node is found in a converted graph.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from graphmp.policy.op_sets import NEXT_ITERATIONS
 
 
 class Pairing(NamedTuple):
-    """Which node of one graph is which of the other.
+    """The pairs of nodes of two graphs.
 
     Attributes:
         before: the original.
@@ -64,7 +67,7 @@ class Pairing(NamedTuple):
 
 
 def pair(before: GraphView, after: GraphView) -> Pairing:
-    """Matches the nodes of two graphs, in time that is near-linear in the nodes without a namesake."""
+    """Pair the nodes of two graphs, in nearly linear time."""
     sides = (_Side(before, after), _Side(after, before))
     if sides[0].free and sides[1].free:
         _match_cones(sides)
@@ -76,7 +79,7 @@ def pair(before: GraphView, after: GraphView) -> Pairing:
 
 
 class Edge(NamedTuple):
-    """An edge to a node next to another: the node, the slot of whoever reads (CONTROL for a control edge) and the output that is read."""
+    """An edge to a neighbour: the node, the consumer's slot (or CONTROL), and the output."""
 
     node: str
     slot: int
@@ -84,7 +87,10 @@ class Edge(NamedTuple):
 
 
 class _Side:
-    """One graph while its nodes are matched. A matched node is known to both sides by one name, its name in the converted graph."""
+    """One graph during matching.
+
+    A matched node has its name in the converted graph on both sides.
+    """
 
     def __init__(self, view: GraphView, other: GraphView):
         self.view = view
@@ -107,7 +113,7 @@ class _Side:
         return None if name in self.free else self.matched.get(name, name)
 
     def inputs(self, name: str) -> List[Edge]:
-        """Who is read, in which slot, and which output; through casts."""
+        """Producers, with slot and output; casts are skipped."""
         data = [self._behind(port) for port in self.view.inputs(name)]
         controls = [
             Edge(node, CONTROL, CONTROL) for node in dict.fromkeys(self.view.controls(name))
@@ -115,7 +121,7 @@ class _Side:
         return [Edge(port.node, slot, port.output) for slot, port in enumerate(data)] + controls
 
     def consumers(self, name: str) -> List[Edge]:
-        """Who reads, in which slot, and which output; through casts."""
+        """Consumers, with slot and output; casts are skipped."""
         found: List[Edge] = []
         waiting: List[Tuple[str, Any]] = [(name, None)]
         while waiting:
@@ -143,7 +149,7 @@ _Sides = Tuple[_Side, _Side]
 
 
 def _match_cones(sides: _Sides) -> None:
-    """Rule 1. Hashes are numbers of tuples, the same for both sides, so that two equal ones are equal for certain."""
+    """Apply rule 1. Hashes number tuples, the same for both sides, so that equal ones are exact."""
     numbers: Dict[Hashable, int] = {}
 
     def number(key: Hashable) -> int:
@@ -168,7 +174,10 @@ def _match_cones(sides: _Sides) -> None:
 def _folded(
     side: _Side, edges_of: Callable[[str], List[Edge]], number: Callable[[Hashable], int]
 ) -> Dict[str, int]:
-    """For each free node the number of its cone in one direction; none for nodes on a cycle that no loop makes."""
+    """The cone number of each free node in one direction.
+
+    None for nodes on cycles outside loops.
+    """
     edges = {name: edges_of(name) for name in side.free}
     missing = {
         name: sum(_comes_first(side, name, edge.node) for edge in edges[name]) for name in side.free
@@ -197,14 +206,17 @@ def _folded(
 def _word_of(
     side: _Side, name: str, other: str, folded: Mapping[str, int]
 ) -> Union[str, int, None]:
-    """A neighbour's common name or number; None beyond an edge that is cut, though the neighbour may have a number by now."""
+    """A neighbour's common name or number.
+
+    None beyond a cut edge, even if the neighbour has one.
+    """
     if other not in side.free:
         return side.known(other)
     return folded[other] if _comes_first(side, name, other) else None
 
 
 def _comes_first(side: _Side, name: str, other: str) -> bool:
-    """Whether a free neighbour must be folded first; the edge that closes a loop is cut, seen from either end."""
+    """Whether a free neighbour must be folded first; an edge that closes a loop is cut."""
     return (
         other in side.free
         and not {side.view.nodes[name].op, side.view.nodes[other].op} & NEXT_ITERATIONS
@@ -212,7 +224,7 @@ def _comes_first(side: _Side, name: str, other: str) -> bool:
 
 
 def _match_neighbours(sides: _Sides) -> None:
-    """Rules 2 to 4: a match makes more known of its neighbours, and so leads to the next ones."""
+    """Apply rules 2 to 4: each match makes more known of its neighbours."""
     indices = (_Index(sides[0]), _Index(sides[1]))
     waiting = collections.deque(list(indices[0].nodes))
     while True:
@@ -227,7 +239,7 @@ def _match_neighbours(sides: _Sides) -> None:
 
 
 def _match(indices: Tuple[_Index, _Index], key: Hashable) -> List[Hashable]:
-    """Matches the two nodes with a key, where no other has it on either side. Returns keys that are known now."""
+    """Match the two nodes with a key that is unique on each side. Returns newly known keys."""
     found = [list(index.nodes.get(key, ())) for index in indices]
     if [len(names) for names in found] != [1, 1]:
         return []
@@ -235,12 +247,12 @@ def _match(indices: Tuple[_Index, _Index], key: Hashable) -> List[Hashable]:
 
 
 class _Index:
-    """The free nodes of one side by what is known of them.
+    """The free nodes of one side by known facts.
 
     Attributes:
         nodes: names by key. Rules 2 and 3 have a key once all inputs or all consumers are matched.
-        looked_at: the keys that rule 4 made last.
-        touched: free nodes next to what was matched since then.
+        looked_at: the latest keys of rule 4.
+        touched: free neighbours of nodes matched since then.
     """
 
     def __init__(self, side: _Side):
@@ -261,7 +273,7 @@ class _Index:
             self._add(name, self._certain(name))
 
     def match(self, name: str, common: str) -> List[Hashable]:
-        """Matches a node; returns the keys that its neighbours have now."""
+        """Match a node; return its neighbours' new keys."""
         for key in self._keys.pop(name, ()):
             del self.nodes[key][name]
         self._side.match(name, common)
@@ -276,7 +288,7 @@ class _Index:
         return fresh
 
     def look_again(self) -> None:
-        """Rule 4 for the nodes touched."""
+        """Apply rule 4 to the touched nodes."""
         touched, self.touched = self.touched, {}
         self.looked_at = [
             key
@@ -307,7 +319,7 @@ class _Index:
                 yield (which, looks, around[which])
 
     def _partly(self, name: str) -> Iterator[Hashable]:
-        """Inputs and consumers, of which some are matched; the others by their looks."""
+        """Inputs and consumers, if some are matched; the others by op and attributes."""
         side = self._side
         if any(edge.node not in side.free for edges in self._edges[name] for edge in edges):
             around = [
@@ -337,7 +349,10 @@ def _is_float_cast(node: tf.NodeDef) -> bool:
 
 
 def _looks(node: tf.NodeDef) -> Hashable:
-    """A node's op and attributes, except dtypes (those of a Cast are what it is), a variable's buffer name, and what TensorFlow notes for itself."""
+    """A node's op and attributes, without dtypes (except for Cast) and other internal attributes.
+
+    A variable's buffer name, and TensorFlow's own notes, don't count.
+    """
     return (
         node.op,
         tuple(
@@ -358,7 +373,7 @@ def _matters(node: tf.NodeDef, name: str, value: tf.AttrValue) -> bool:
 
 
 def _value(value: tf.AttrValue) -> bytes:
-    """A value's bytes; a floating tensor's as float16."""
+    """The bytes of a value; those of a floating-point tensor as float16."""
     if value.HasField("tensor") and value.tensor.dtype in FLOATS:
         return _rounded(value.tensor)
     return serialize(value)

@@ -1,4 +1,4 @@
-"""Changes of a node that both graphs have: name, op, attributes, device and edges."""
+"""Changes of a node that exists in both graphs: name, op, attributes, device and edges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def node_changes(old_name: str, name: str, pairing: Pairing) -> Iterator[Change]
     Args:
         old_name: its name in the original.
         name: its name in the converted graph.
-        pairing: which of the two graphs' nodes are the same.
+        pairing: the pairs of nodes of the two graphs.
     """
     old, new = pairing.before.nodes[old_name], pairing.after.nodes[name]
     if old_name != name:
@@ -59,7 +59,8 @@ def _attribute_change(
     ):
         return
     if _is_tensor(old) and _is_tensor(new):
-        values = tensor_change(old.tensor, new.tensor)  # type: ignore[union-attr]  # _is_tensor has seen to it
+        # type: ignore[union-attr]  # _is_tensor has seen to it
+        values = tensor_change(old.tensor, new.tensor)
         if values:
             yield Change(
                 name, categories.CONSTANT, values[0], values[1], part=attribute, value=_bytes(new)
@@ -99,12 +100,15 @@ def _control_change(name: str, old: Set[str], new: Set[str], pairing: Pairing) -
 
 
 def _moved(port: Port, pairing: Pairing) -> Port:
-    """An original port by the name that its node has in the converted graph, if it is there."""
+    """An original port by its node's name in the converted graph, if it exists there."""
     return Port(pairing.after_of(port.node) or port.node, port.output)
 
 
 def _same_value(old: Port, new: Port, pairing: Pairing) -> bool:
-    """Whether two ports hold the same value except for its floating dtype: through casts, and copies of a constant or an Enter in another dtype."""
+    """Whether two ports have the same value except for its floating-point dtype.
+
+    Casts, and copies of a constant or an Enter in another dtype, are skipped.
+    """
     old = _behind_casts(old, pairing.before, pairing.after_of)
     new = _behind_casts(new, pairing.after, pairing.before_of)
     if _moved(old, pairing) == new:
@@ -126,7 +130,7 @@ def _same_value(old: Port, new: Port, pairing: Pairing) -> bool:
 
 
 def _behind_casts(port: Port, view: GraphView, other: Callable[[str], Optional[str]]) -> Port:
-    """Where a value comes from, seen through casts that only this graph has."""
+    """The source of a value behind casts that only this graph has."""
     seen: Set[str] = set()
     while (
         port.node not in seen
@@ -140,7 +144,7 @@ def _behind_casts(port: Port, view: GraphView, other: Callable[[str], Optional[s
 
 
 def _classes(value: tf.AttrValue, renamed: Mapping[str, str]) -> Set[str]:
-    """The nodes that a node lies with, by their names in the converted graph."""
+    """The nodes that a node is colocated with, by their names in the converted graph."""
     names = {text.decode("utf-8", "replace").partition("loc:@")[2] for text in value.list.s}
     return {renamed.get(name, name) for name in names}
 
@@ -162,6 +166,6 @@ def _text(port: Optional[Port]) -> Optional[str]:
 
 
 def _controls(names: Set[str]) -> Optional[str]:
-    """Control inputs in short: a train op may have thousands."""
+    """Control inputs, abbreviated: a train op may have thousands."""
     shown = ["^" + name for name in sorted(names)[:_MOST_CONTROLS]]
     return " ".join(filter(None, [*shown, more(len(names) - len(shown))])) or None

@@ -18,7 +18,7 @@ MAPS = ("collection_def", "signature_def")
 
 
 class _Part(NamedTuple):
-    """One part, how to speak of its size, and the part itself."""
+    """One part, a word for its size, and the part itself."""
 
     data: bytes
     text: str
@@ -26,17 +26,17 @@ class _Part(NamedTuple):
 
 
 def part_changes(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> Iterator[Change]:
-    """The changes of what is no node, by field; entries of maps by `field/key`."""
+    """The changes outside of nodes, by field; entries of maps by `field/key`."""
     yield from _changes(categories.META_GRAPH, dict(_parts(before)), dict(_parts(after)))
 
 
 def function_changes(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> Iterator[Change]:
-    """Functions that one side lacks, and changed signatures and attributes. Their nodes are compared as those of any body."""
+    """Missing functions, and changed signatures and attributes. Bodies are compared separately."""
     yield from _changes(categories.FUNCTION, _functions(before), _functions(after))
 
 
 def apply_part(meta_graph: tf.MetaGraphDef, change: Change) -> None:
-    """Makes a part what a change of category META_GRAPH says."""
+    """Apply a change of category META_GRAPH to a part."""
     field, _, key = change.node.partition("/")
     owner: Any = meta_graph
     if field.startswith("library."):
@@ -74,7 +74,7 @@ def _parts(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, _Part]]:
             elif field.name not in ("graph_def", "node", "library", "function"):
                 rows = (
                     sorted(value, key=serialize) if prefix else value
-                )  # the order of a library's rows means nothing
+                )  # the order of a library's functions has no meaning
                 alone = type(owner)(**{field.name: rows})
                 yield (
                     prefix + field.name,

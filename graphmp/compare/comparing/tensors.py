@@ -1,4 +1,4 @@
-"""Whether two constants hold the same values, however the protobuf stores them."""
+"""Whether two constants have the same values, in any protobuf representation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ MOST_EXPANDED = 1 << 26  # elements
 
 
 def tensor_change(before: Any, after: Any) -> Optional[Tuple[str, str]]:
-    """Both values in short if they differ, else None.
+    """Both values, abbreviated, if they differ, else None.
 
-    A value that was only rounded to another floating dtype hasn't changed (the dtype has), unless rounding made a finite
-    number infinite or a nonzero one zero. Integers are never rounded in silence.
+    A value that was only rounded to another floating-point dtype hasn't changed (the dtype has),
+    unless rounding made a finite number infinite or a nonzero one zero. Integers may not be
+    rounded.
 
     Args:
         before: a TensorProto.
@@ -38,7 +39,7 @@ def tensor_change(before: Any, after: Any) -> Optional[Tuple[str, str]]:
 
 
 def _array(tensor: Any) -> Optional[np.ndarray]:
-    """The value; None where it has no NumPy form, is malformed, or is far larger than the file that holds it."""
+    """The value; None without a NumPy form, if malformed, or if far larger than its file."""
     elements = 1
     for dim in tensor.tensor_shape.dim:
         elements *= dim.size
@@ -51,7 +52,7 @@ def _array(tensor: Any) -> Optional[np.ndarray]:
 
 
 def _differs(old: np.ndarray, new: np.ndarray, old_dtype: int, new_dtype: int) -> np.ndarray:
-    """For each element whether it differs; both arrays are flat and of one length."""
+    """Whether each element differs; both arrays are flat and of equal length."""
     if old_dtype == new_dtype:
         return _bits_differ(old, new)
     if not (tf.as_dtype(old_dtype).is_floating and tf.as_dtype(new_dtype).is_floating):
@@ -67,7 +68,7 @@ def _differs(old: np.ndarray, new: np.ndarray, old_dtype: int, new_dtype: int) -
 
 
 def _bits_differ(old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Compares bit patterns: NaN equals itself, and 0 is not -0."""
+    """Compare bit patterns: NaN equals itself, and 0 is not -0."""
     if old.dtype == object:
         return np.asarray(old != new)
     width = old.dtype.itemsize

@@ -1,1 +1,1 @@
-"""The forms of a diff that people and programs read, a module each."""
+"""The forms of a diff, one module each."""

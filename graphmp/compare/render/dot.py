@@ -1,4 +1,4 @@
-"""The neighbourhood of one node on both sides as a Graphviz graph: `dot -Tsvg`."""
+"""The neighbourhood of one node in both graphs as Graphviz DOT: `dot -Tsvg`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from graphmp.naming import in_body, places
 from graphmp.policy.dtypes import HALF, dtype_text
 from graphmp.wording import printable
 
-_DTYPES = ("T", "Ta", "dtype")  # the attribute that is a node's dtype, the first that it has
+_DTYPES = ("T", "Ta", "dtype")  # the dtype attribute of a node, the first that it has
 _HALF_BORDER = "#1565c0"
 _MOST_COMPARED = 20000  # names; difflib takes about a second for as many
 
 
 class _Side(NamedTuple):
-    """One graph: its names for the node asked about (None if it lacks it) and for the nodes shown, and the converted names of all renamed ones."""
+    """One graph for rendering.
+
+    Its names for the node asked about (None if missing) and for the nodes shown, and the converted
+    names of all renamed ones.
+    """
 
     key: str
     label: str
@@ -36,14 +40,15 @@ class _Side(NamedTuple):
 def render(diff: Reviewed, node: str, depth: int = 1, most: int = 150) -> str:
     """DOT text: a node's neighbourhood in two clusters, inputs left.
 
-    Casts are ellipses, half-precision nodes have a blue border, control edges are dashed, the node itself is bold, and the
-    colour is the category's of the change that counts most. Where a side lacks the node, it shows what it has of the neighbourhood.
+    Casts are ellipses, half-precision nodes have a blue border, control edges are dashed, the node
+    itself is bold, and the colour is that of the most important change's category. A graph without
+    the node shows the rest of the neighbourhood.
 
     Args:
         diff: the comparison, with its `bodies`.
         node: `x`, or `library/f/x` in function f; a renamed node by either name.
-        depth: how many edges far.
-        most: how many nodes at most a side.
+        depth: the radius in edges.
+        most: the maximum number of nodes in each graph.
 
     Raises:
         GraphmpError: GMP002 if neither graph has the node.
@@ -57,7 +62,7 @@ def render(diff: Reviewed, node: str, depth: int = 1, most: int = 150) -> str:
     ]
     for side in reversed(
         _sides(diff.names, body, before, after, depth, most)
-    ):  # Graphviz puts the last cluster on top
+    ):  # Graphviz draws the last cluster on top
         lines += [
             "  subgraph cluster_%s {" % side.key,
             "    label=%s;" % _quoted(_title(side, most)),
@@ -68,7 +73,7 @@ def render(diff: Reviewed, node: str, depth: int = 1, most: int = 150) -> str:
 
 
 def _find(diff: Reviewed, path: str) -> Tuple[Body, Optional[str], Optional[str]]:
-    """The body that has the node, and its names on both sides."""
+    """The body of the node, and its names in both graphs."""
     bodies = {body.name: body for body in diff.bodies}
     for place, name in places(path, bodies):
         body = bodies[place]
@@ -87,7 +92,10 @@ def _find(diff: Reviewed, path: str) -> Tuple[Body, Optional[str], Optional[str]
 
 
 def _close(diff: Reviewed, path: str) -> str:
-    """The names that are most like a wrong one; in a large graph of those only that end as it does, or begin."""
+    """The names most similar to a wrong one.
+
+    In a large graph only among those with a common end.
+    """
     paths = list(
         dict.fromkeys(
             in_body(body.name, name)
@@ -143,7 +151,10 @@ def _title(side: _Side, most: int) -> str:
 
 
 def _statements(side: _Side, body: str, changes: Dict[str, Change]) -> Iterator[str]:
-    """A statement for each node, then for each edge between two of them. Nodes go by numbers: no name can break the syntax."""
+    """A statement for each node, then for each edge between two of them.
+
+    Nodes are numbered, so that no name can break the syntax.
+    """
     numbers = {name: "%s_%d" % (side.key, index) for index, name in enumerate(side.shown)}
     if not numbers:
         yield '%s_none [label="nothing", shape=plaintext];' % side.key
@@ -195,7 +206,7 @@ def _dtypes(node: tf.NodeDef) -> List[int]:
 
 
 def _quoted(*lines: str) -> str:
-    r"""A DOT string of lines that shows them as they are: `\N` and the like, and HTML entities, mean something to Graphviz."""
+    """A DOT string of lines, with escapes for `\\N`, HTML entities and the like."""
     return '"%s"' % "\\n".join(
         printable(line).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
         for line in lines

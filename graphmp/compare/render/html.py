@@ -1,4 +1,7 @@
-"""A diff as a page: one file that loads nothing, the original left and the converted graph right. page/ has its parts."""
+"""A diff as a page in one file that loads nothing: original left, converted graph right.
+
+page/ has its parts.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from graphmp.compare.review import words
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.wording import more, plural
 
-# The parts of the script, joined in this order.
+# The parts of the script, in order.
 SCRIPTS = (
     ("dom", "decode", "graph", "changes", "filters", "rows")  # the data
     + (
@@ -34,11 +37,11 @@ SCRIPTS = (
     + ("state", "keys", "page", "main")
 )
 STYLES = ("page", "review", "map", "narrow")
-MOST_NAMED = 20  # unexplained changes, and rows of a stale report, on the page without scripts
+MOST_NAMED = 20  # unexplained changes and stale rows on the page without scripts
 
 
 def render(diff: Reviewed) -> str:
-    """The page as text. Its content security policy admits its own style sheet and script and nothing else."""
+    """The page as text. Its content security policy only allows its own style sheet and script."""
     style = "".join(resource("graphmp.compare.render", name + ".css") for name in STYLES)
     script = "'use strict';\n" + "\n".join(
         resource("graphmp.compare.render", name + ".js") for name in SCRIPTS
@@ -62,7 +65,7 @@ def render(diff: Reviewed) -> str:
 
 
 def embed(page: str) -> str:
-    """The page inside a frame of its own, for a notebook: its style and script stay in, and the frame may do nothing but run them."""
+    """The page in a sandboxed frame, for a notebook: it may only run its own style and script."""
     return (
         '<iframe sandbox="allow-scripts" srcdoc="%s" width="100%%" height="640" frameborder="0"></iframe>'
         % html.escape(page)
@@ -70,7 +73,7 @@ def embed(page: str) -> str:
 
 
 def _title(diff: Reviewed) -> str:
-    """A conversion's model, or the names of two graphs; the dtype and coverage where there are matmuls.
+    """A conversion's model, or the names of two graphs; with dtype and coverage if it has matmuls.
 
     For example `simple_cnn, float16, 9 of 9 matmuls and convolutions`.
     """
@@ -90,7 +93,7 @@ def _title(diff: Reviewed) -> str:
 
 
 def _review(lines: Sequence[words.Row]) -> str:
-    """The lines of a summary, those of one label together; nothing without lines."""
+    """The lines of a summary, grouped by label; empty without lines."""
     terms: List[str] = []
     for label, text in lines:
         if label:
@@ -127,7 +130,7 @@ def _first(lines: Iterable[str]) -> List[str]:
 
 
 def _list(title: str, lines: List[str]) -> str:
-    """A headed list; nothing where it would be empty."""
+    """A list with a heading; empty for an empty list."""
     return (
         "<h2>%s</h2>\n<ul>\n%s</ul>\n"
         % (escape(title), "".join("<li>%s</li>\n" % escape(line) for line in lines))

@@ -1,4 +1,7 @@
-"""A diff for machines: JSON values of schema `graphmp.diff/1`, which `graphmp/compare/schema/graphmp.diff-1.schema.json` describes."""
+"""A diff for machines: JSON of schema `graphmp.diff/1`.
+
+The schema is `graphmp/compare/schema/graphmp.diff-1.schema.json`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ SCHEMA = "graphmp.diff/1"
 
 
 def render(diff: Reviewed) -> Dict[str, Any]:
-    """A dict that json.dumps takes; `unexplained` and `stale` are null where there was no report to explain anything."""
+    """A dict for json.dumps; `unexplained` and `stale` are null without a report."""
     return {
         "schema": SCHEMA,
         "before": diff.names[0],

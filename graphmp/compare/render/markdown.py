@@ -1,4 +1,7 @@
-"""A diff as Markdown for a pull request: the summary of the review, the claims, then a fenced diff of what changed; short enough for a comment."""
+"""A diff as Markdown for a pull request, short enough for a comment.
+
+The summary of the review, the claims, then a fenced diff of the changes.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,15 @@ from graphmp.compare.review.reviewed import Reviewed
 from graphmp.verify import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED
 from graphmp.wording import plural, printable
 
-MOST_BYTES = 60000  # GitHub takes 65,536 characters a comment
+MOST_BYTES = 60000  # GitHub's limit for a comment is 65,536 characters
 _MARKS = {PROVED: "- [x]", FAILED: "- [ ]", NOT_PROVED: "- [ ]", NOT_APPLICABLE: "-"}
 
 
 def render(diff: Reviewed, expand: bool = False) -> str:
-    """The summary, the claims, and the changes, by importance or, expanded, by category; a last line says how many lines were left out."""
+    """The summary, the claims, and the changes, by importance or, expanded, by category.
+
+    A last line gives the number of omitted lines.
+    """
     told = [
         c for c in diff.claims if expand or diff.summary is None or c.verdict != NOT_APPLICABLE
     ]  # the summary counts the others
@@ -45,7 +51,7 @@ def render(diff: Reviewed, expand: bool = False) -> str:
 
 
 def _table(diff: Reviewed) -> List[str]:
-    """The summary of the review as a table; nothing where the graphs are not at hand."""
+    """The summary of the review as a table; empty if the graphs aren't known."""
     if diff.summary is None:
         return []
     (title, nodes), *rows = words.rows(diff.summary)
@@ -57,7 +63,7 @@ def _table(diff: Reviewed) -> List[str]:
 
 
 def _fenced_lines(diff: Reviewed, expand: bool) -> Iterator[str]:
-    """Lines of a diff: what was there, what is there now, and under `@@` the section, or expanded the category."""
+    """Lines of a diff: old and new value, and under `@@` the section, or expanded the category."""
     yield from _by_category(diff) if expand else _by_importance(diff)
     for row in diff.stale:
         yield "! stale: " + printable(row)
@@ -84,7 +90,7 @@ def _by_category(diff: Reviewed) -> Iterator[str]:
 
 
 def _sign(pattern: Pattern, has_report: bool) -> str:
-    """`!` for what nothing explains, as in a context diff, else `+`, `-` or nothing."""
+    """`!` for unexplained changes, as in a context diff, else `+`, `-` or nothing."""
     first = pattern.changes[0]
     if has_report and not pattern.reason:
         return "! unexplained:"
@@ -92,7 +98,7 @@ def _sign(pattern: Pattern, has_report: bool) -> str:
 
 
 def _capped(lines: List[str], most: int) -> Tuple[List[str], int]:
-    """As many lines as fit into `most` bytes, and how many don't."""
+    """The first lines within `most` bytes, and the number of the others."""
     used = 0
     for number, line in enumerate(lines):
         used += _size(line) + 1
@@ -106,5 +112,5 @@ def _size(text: str) -> int:
 
 
 def _words(text: str) -> str:
-    """`text` with nothing in it that Markdown would act upon."""
+    """`text` escaped for Markdown."""
     return re.sub(r"([\\`*_\[\]|~])", r"\\\1", html.escape(printable(text), quote=False))

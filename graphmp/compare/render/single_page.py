@@ -22,7 +22,7 @@ def resource(package: str, name: str) -> str:
 
 
 def security_policy(style: str, script: str) -> str:
-    """A content security policy that admits one style sheet and one script by their text, and nothing else."""
+    """A content security policy that only allows one style sheet and one script, by their text."""
     return (
         "default-src 'none'; style-src %s; script-src %s; base-uri 'none'; form-action 'none'"
         % (_hash(style), _hash(script))
@@ -30,7 +30,7 @@ def security_policy(style: str, script: str) -> str:
 
 
 def packed(value: Any) -> str:
-    """JSON, by gzip, in base64. The same value gives the same text at any time."""
+    """JSON, compressed by gzip, in base64. The same value always gives the same text."""
     target = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0) as file:
         file.write(json.dumps(value, separators=(",", ":")).encode("ascii"))
@@ -38,7 +38,7 @@ def packed(value: Any) -> str:
 
 
 def escape(text: str) -> str:
-    """Text for HTML; what can't be seen in a name is shown."""
+    """Text for HTML, with control characters shown."""
     return html.escape(printable(text))
 
 

@@ -1,6 +1,7 @@
-"""A diff as plain text: the summary of the review, then the changes by importance, those that repeat or say one thing on one line.
+"""A diff as plain text: the summary of the review, then the changes by importance.
 
-Expanded, all claims and a line for each change, by category.
+Changes that repeat, or have one meaning, are on one line. Expanded, all claims and a line for each
+change, by category.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ MOST_GROUPS = 20
 
 
 class Line(NamedTuple):
-    """A line and what it is, for whoever colours it."""
+    """A line and its kind, for colouring."""
 
     kind: str
     text: str
@@ -47,7 +48,10 @@ def render(diff: Reviewed, expand: bool = False) -> str:
 
 
 def lines(diff: Reviewed, expand: bool = False) -> Iterator[Line]:
-    """The lines of the text. Control characters in names are shown escaped: a terminal must not obey a file."""
+    """The lines of the text.
+
+    Control characters in names are escaped, so that they don't reach a terminal.
+    """
     yield Line(SUMMARY, summary(diff))
     yield from _summary(diff)
     if expand or diff.summary is None:
@@ -66,7 +70,7 @@ def _summary(diff: Reviewed) -> Iterator[Line]:
 
 
 def check_lines(diff: Reviewed) -> Iterator[Line]:
-    """The lines that decide whether a conversion passes: the claims, what is stale and what is unexplained."""
+    """The lines that decide whether a conversion passes: claims, stale and unexplained changes."""
     yield Line(SUMMARY, summary(diff))
     yield from _claims(diff)
     yield from _stale(diff)
@@ -141,7 +145,10 @@ def rows(pattern: Pattern, expand: bool) -> List[str]:
 
 
 def group_row(group: importance.Group) -> str:
-    """The line of a group: of its patterns where they are of the same nodes, else how many nodes changed, and what they have in common."""
+    """The line of a group: its patterns if their nodes are equal, else the number of nodes.
+
+    The latter with what the changes have in common.
+    """
     first, changes = group.patterns[0], group.changes
     alike = {(change.part, change.before, change.after) for change in changes}
     nodes = len({change.path for change in changes})
@@ -160,7 +167,7 @@ def group_row(group: importance.Group) -> str:
 
 
 def _what_of(pattern: Pattern) -> str:
-    """A change in words, behind its category unless the change alone shows it."""
+    """A change in words, after its category unless the change itself shows it."""
     change = pattern.changes[0]
     sides = (
         None if getattr(change, name) is None else getattr(pattern, name)
@@ -171,7 +178,7 @@ def _what_of(pattern: Pattern) -> str:
 
 
 def more_row(groups: Sequence[importance.Group]) -> str:
-    """The line that stands for groups that aren't shown."""
+    """The line for groups that aren't shown."""
     return "and %s in %s: --all shows them" % (
         plural(sum(len(group.changes) for group in groups), "more change"),
         plural(len(groups), "line"),

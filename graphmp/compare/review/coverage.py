@@ -1,4 +1,4 @@
-"""How far a graph is in half precision, counted in its nodes, those of functions included."""
+"""The share of a graph in half precision, counted over its nodes, functions included."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class Coverage(NamedTuple):
     """Ops in half precision, counted.
 
     Attributes:
-        dtype: the half precision that most of the model's ops compute in; empty where none does.
+        dtype: the half precision of most of the model's ops; empty without any.
         matmuls: matmuls, convolutions and RNN kernels of 16 or 32 bits.
-        half_matmuls: how many of these compute in half precision.
-        half_ops: the model's ops in half precision, these included: how many of each, the commonest first.
-        casts: casts between float32 and half precision that the original hasn't.
+        half_matmuls: the number of these in half precision.
+        half_ops: the model's ops in half precision, including these: the number of each,
+            descending.
+        casts: casts between float32 and half precision that the original doesn't have.
     """
 
     dtype: str
@@ -57,7 +58,7 @@ def coverage(bodies: Sequence[Body]) -> Coverage:
 
 
 def count(nodes: Iterable[Any]) -> Counts:
-    """Counts matmuls, half-precision ops and casts in one pass."""
+    """Count matmuls, half-precision ops and casts in one pass."""
     worth = set(tensor_core_ops())
     matmuls = half_matmuls = casts = 0
     half_ops: Counter[str] = collections.Counter()
@@ -76,7 +77,7 @@ def count(nodes: Iterable[Any]) -> Counts:
 
 
 def half_dtype(node: Any) -> int:
-    """The half precision that a node computes in, or gives; 0 for none."""
+    """The half precision of a node's computation or result; 0 for none."""
     return next(
         (
             dtype
@@ -88,5 +89,8 @@ def half_dtype(node: Any) -> int:
 
 
 def _dtype(node: Any, name: str) -> int:
-    """A type attribute, 0 where the node has none: asking a protobuf map for a missing key would add it."""
+    """A type attribute, 0 if missing.
+
+    Looking up a missing key in a protobuf map would add it.
+    """
     return int(node.attr[name].type) if name in node.attr else 0

@@ -1,4 +1,7 @@
-"""The way of each loss scale through a converted graph: scale, unscale, check, clip, gate. Counted along its nodes' names and edges."""
+"""The path of each loss scale through a converted graph: scale, unscale, check, clip, gate.
+
+Counted by its nodes' names and edges.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ class Flow(NamedTuple):
     """One loss scale.
 
     Attributes:
-        scale: the node that gives it.
+        scale: its node.
         is_dynamic: whether it adapts.
-        initial: where it starts, or what it is; None for a tensor.
-        enters: what it multiplies, and the products, by name.
-        unscales: how many divisions take it out again.
-        check: the finite check of all gradients; empty where there is none.
-        clip: the scope of graphmp's clip; empty where there is none.
-        gates: how many writes a skipped step leaves out.
+        initial: its initial or fixed value; None for a tensor.
+        enters: the multiplied values, and the products, by name.
+        unscales: the number of divisions by it.
+        check: the finite check of all gradients; empty without one.
+        clip: the scope of graphmp's clip; empty without one.
+        gates: the number of writes that a skipped step omits.
     """
 
     scale: str
@@ -76,7 +79,10 @@ def _flow(view: GraphView, scope: str, is_write: Callable[[str], bool]) -> Flow:
 
 
 def _gated(view: GraphView, check: str, is_write: Callable[[str], bool]) -> Set[str]:
-    """The model's writes that a flag holds back: those on ways from it that pass no other write, and no Merge, which runs either way."""
+    """The model's writes that a flag gates.
+
+    They are on paths from it through no other write, and through no Merge, which runs either way.
+    """
 
     def after(name: str) -> List[str]:
         if name != check and (is_write(name) or view.nodes[name].op in MERGES):

@@ -1,8 +1,9 @@
-"""The changes in the order in which a reviewer reads them, those that say one thing together.
+"""The changes in the order of a review, grouped by meaning.
 
-What the report doesn't explain comes first; then what changed in the model's own nodes: matmuls and convolutions, other dtypes by the bytes that
-the nodes move; then casts, the loss scale, and the rest. What lies below `graphmp/`, casts, gates,
-initialisers and what moves no bytes are one group for each reason, and so are the changes of the same nodes.
+Unexplained changes come first; then changes of the model's own nodes: matmuls and convolutions,
+other dtypes by the bytes that the nodes move; then casts, the loss scale, and the rest. Nodes below
+`graphmp/`, casts, gates, initialisers and nodes that move no bytes are one group for each reason,
+and so are the changes of the same nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _FOLDED = (CASTS, LOSS_SCALE, REST)
 
 
 class Group(NamedTuple):
-    """Patterns that say one thing."""
+    """Patterns with one meaning."""
 
     patterns: Tuple[Pattern, ...]
 
@@ -57,7 +58,7 @@ class Group(NamedTuple):
 
     @property
     def scope(self) -> str:
-        """The scope of graphmp's that its nodes lie below, `*` where there are several; empty for the model's own."""
+        """graphmp's scope of its nodes, `*` for several; empty for the model's own."""
         scopes = [_scope(pattern.text) for pattern in self.patterns]
         return (
             scopes[0]
@@ -69,7 +70,7 @@ class Group(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The reason where they have one, else its kind."""
+        """The common reason, else its kind."""
         reasons = {pattern.reason for pattern in self.patterns}
         return (self.patterns[0].reason if len(reasons) == 1 else "") or kind_of(
             self.patterns[0].changes[0]
@@ -84,12 +85,12 @@ class Section(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many changes it has."""
+        """The number of its changes."""
         return sum(len(group.changes) for group in self.groups)
 
 
 def sections(diff: Reviewed) -> Tuple[Section, ...]:
-    """The sections of a diff, those without changes left out."""
+    """The sections of a diff, without empty ones."""
     found: Dict[str, Dict[Tuple[str, ...], List[Pattern]]] = {name: {} for name in SECTIONS}
     worth, bodies = frozenset(tensor_core_ops()), {body.name: body for body in diff.bodies}
     for number, pattern in enumerate(diff.patterns()):
@@ -117,7 +118,7 @@ def _section(change: Change, diff: Reviewed, is_matmul: bool) -> str:
 
 
 def kind_of(change: Change) -> str:
-    """The kind of a change's reason; without a report by graphmp's names: of the node, or of what it reads now."""
+    """The kind of a change's reason; without a report by graphmp's names of nodes and inputs."""
     read = (
         roles.reading(change.after or "")
         if change.category in (categories.REWIRED, categories.CONTROL)
@@ -133,7 +134,7 @@ def _op(change: Change, bodies: Mapping[str, Body]) -> str:
 
 
 def _together(pattern: Pattern, section: str, diff: Reviewed) -> Optional[Tuple[str, ...]]:
-    """The key of the patterns that become one group; None for a pattern that stands alone."""
+    """The key of patterns that form a group; None for a single pattern."""
     change = pattern.changes[0]
     if section == UNEXPLAINED:
         return None
@@ -160,7 +161,7 @@ def _together(pattern: Pattern, section: str, diff: Reviewed) -> Optional[Tuple[
 
 
 def _scope(path: str) -> str:
-    """`graphmp/loss_scale/` for a node below it, `graphmp/loss_scale*/` for one below each of several; empty for the model's own nodes."""
+    """`graphmp/loss_scale/` for a node below it, `graphmp/loss_scale*/` for several; else empty."""
     parts = path.split("/")
     return "/".join(parts[:2]) + "/" if parts[0] == SCOPE and len(parts) > 2 else ""
 
@@ -168,7 +169,10 @@ def _scope(path: str) -> str:
 def _ordered(
     section: str, groups: Dict[Tuple[str, ...], List[Pattern]], diff: Reviewed
 ) -> Tuple[Group, ...]:
-    """The loss scale's along its way; others by the bytes that the nodes move, then in the order of the patterns."""
+    """The loss scale's in the order of its path; others by the bytes that the nodes move.
+
+    Equal ones are in the order of the patterns.
+    """
     made = [Group(tuple(patterns)) for patterns in groups.values()]
     if section == LOSS_SCALE:
         return tuple(

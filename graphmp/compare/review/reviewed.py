@@ -1,4 +1,4 @@
-"""A comparison with the summary of its review and the work of its graph's ops, which all forms of a diff read."""
+"""A comparison with the summary of its review and its graph's work, for all forms of a diff."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from graphmp.tf_hooks.op_definitions import op_definitions
 
 
 class Reviewed(Comparison):
-    """A comparison and what a reviewer asks of it, each found at its first use."""
+    """A comparison and the facts of its review, each computed on first use."""
 
     @once
     def summary(self) -> Optional[Summary]:
-        """The summary of a review; None where the graphs are not at hand."""
+        """The summary of a review; None if the graphs aren't known."""
         return summarise(self, self.work)
 
     @once
     def work(self) -> Dict[str, Work]:
-        """The bytes that float ops of the converted graph's training steps move, by path; empty where the graphs are not at hand."""
+        """The bytes that ops of the converted graph's training steps move, by path; or empty."""
         return (
             work(
                 self.bodies,

@@ -1,4 +1,4 @@
-"""Which ops of a training step compute in float32, those that cost most first: matmuls and convolutions, then by the bytes they move."""
+"""The ops of a training step in float32, most expensive first: matmuls, then by bytes moved."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Op(NamedTuple):
     """Ops of one type that stayed float32 for one reason; matmuls and convolutions also by name.
 
     Attributes:
-        text: their path, `*` where it differs; that of the first where names have nothing in common.
+        text: their path, with `*` where it differs; the first's if names have nothing in common.
         op: the op type.
         nodes: their paths, sorted.
-        bytes: what they read and write in a step, by static shapes; 0 where the graph records none.
+        bytes: read and written in a step, by static shapes; 0 without recorded shapes.
         is_matmul: whether it is a matmul, a convolution or an RNN kernel.
-        kind: the kind of the reason; empty where no report gives one.
-        reason: why, in the words of the report.
+        kind: the kind of the reason; empty without a report.
+        reason: the report's reason.
     """
 
     text: str
@@ -38,7 +38,8 @@ class Stayed(NamedTuple):
 
     Attributes:
         ops: the ops, the most important first.
-        bytes: what the float ops of a step read and write in all, those in half precision included.
+        bytes: read and written by all floating-point ops of a step, including those in half
+            precision.
     """
 
     ops: Tuple[Op, ...] = ()

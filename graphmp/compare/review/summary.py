@@ -1,6 +1,7 @@
-"""The summary of a review, as data. `graphmp.compare.review.words` makes lines of it, the same for terminal, Markdown and page.
+"""The summary of a review, as data; `graphmp.compare.review.words` turns it into lines.
 
-Numbers are counted in the graphs. The engine, reasons, and whose clip it is come from the report of the conversion; empty without one.
+These are the same for terminal, Markdown and page. Numbers are counted in the graphs. The engine,
+reasons, and the owner of a clip come from the report of the conversion; empty without one.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ class Clip(NamedTuple):
     """A clip of the model's own between a loss's gradients and their updates.
 
     Attributes:
-        node: where it is.
+        node: its node.
         kind: `global norm`, `norm` or `value`.
-        norm: the norm that it clips to; None where that is no constant.
-        limits: those of a clip of values, None for one that is no constant.
-        after_unscale: whether it reads unscaled gradients; None where nothing is scaled.
+        norm: its norm; None if it isn't constant.
+        limits: those of a clip of values, None for one that isn't constant.
+        after_unscale: whether it reads unscaled gradients; None if nothing is scaled.
     """
 
     node: str
@@ -38,16 +39,16 @@ class Clip(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A loss that the report names.
+    """A loss in the report.
 
     Attributes:
         scope: the name scope of its gradients.
         tensors: the losses themselves, by name.
-        seeds: how many nodes its gradients start from.
-        gradients: how many gradients reach a variable's update.
-        updates: how many variables they update.
-        scale: the node of its loss scale; empty where it has none.
-        clips: the model's own clips; None where the report doesn't say whether there are any.
+        seeds: the number of its initial gradients.
+        gradients: the number of gradients that reach a variable's update.
+        updates: the number of variables they update.
+        scale: the node of its loss scale; empty without one.
+        clips: the model's own clips; None if the report doesn't tell.
     """
 
     scope: str
@@ -63,16 +64,17 @@ class Reported(NamedTuple):
     """Facts that only the report of a conversion has.
 
     Attributes:
-        source: what was converted, as the user named it.
+        source: the converted source, as the user named it.
         engine: "recipe" or "rewrite".
-        engine_reason: why that one.
+        engine_reason: why this engine was used.
         graphmp: the version of graphmp that converted.
         tensorflow: the version of TensorFlow that converted.
-        compute_dtype: the dtype that was asked for.
-        guarded: how many matmuls, convolutions and other ops the range guard kept in float32.
-        repaired: how many ops of the recipe's graph were put back into float32, which the policy wants there.
-        repaired_ops: how many of each op these are; empty where the report doesn't say.
-        clip_norm: the norm that graphmp clips by; None where it doesn't.
+        compute_dtype: the requested dtype.
+        guarded: the number of matmuls, convolutions and other ops kept in float32 by the range
+            guard.
+        repaired: the number of ops of the recipe's graph that the policy turned back into float32.
+        repaired_ops: their number by op; empty if the report doesn't tell.
+        clip_norm: the norm of graphmp's clip; None without one.
         losses: the losses that the model trains.
     """
 
@@ -93,17 +95,18 @@ class Summary(NamedTuple):
     """A review in short.
 
     Attributes:
-        names: what the two graphs are called.
-        nodes: how many nodes each has.
-        tensorflow: the version of TensorFlow that wrote the original; empty where the graph doesn't say.
-        reported: what the report adds; None without a report.
-        coverage: how far the converted graph is in half precision.
-        stayed: what else could be and is not.
-        variables: how many float32 variables the original has, and how many of these are float32 in the converted graph.
-        flows: the loss scales of the converted graph, each from where it enters to what it gates.
-        claims: what was proved, and what was not.
-        unexplained: how many changes the report gives no reason for; 0 without a report.
-        stale: how many changes the report tells of that the graphs don't have.
+        names: names of the two graphs.
+        nodes: the number of nodes of each.
+        tensorflow: the version of TensorFlow that wrote the original; may be empty.
+        reported: the report's facts; None without a report.
+        coverage: the share of the converted graph in half precision.
+        stayed: other ops that could be in half precision.
+        variables: the number of float32 variables in the original, and of those float32 after
+            conversion.
+        flows: the loss scales of the converted graph, each with its path.
+        claims: the claims about the graphs.
+        unexplained: the number of changes without reason in the report; 0 without a report.
+        stale: the number of changes in the report that the graphs don't have.
     """
 
     names: Tuple[str, str]
@@ -120,17 +123,20 @@ class Summary(NamedTuple):
 
     @property
     def compute_dtype(self) -> str:
-        """`float16`, `bfloat16`; `float32` where nothing computes in half precision. The graph's word counts, then the report's."""
+        """`float16` or `bfloat16`; `float32` without half precision.
+
+        The graph decides, then the report.
+        """
         asked = self.reported.compute_dtype if self.reported else ""
         return self.coverage.dtype or asked or "float32"
 
 
 def summarise(diff: Comparison, work: Dict[str, Work]) -> Optional[Summary]:
-    """The summary of a comparison; None where the graphs are not at hand.
+    """The summary of a comparison; None if the graphs aren't known.
 
     Args:
         diff: the comparison.
-        work: the bytes that the float ops of the converted graph move, by path.
+        work: the bytes that the ops of the converted graph move, by path.
     """
     if diff.graphs is None:
         return None
@@ -161,7 +167,7 @@ def _variables(before: Any, after: Any) -> Tuple[int, int]:
 
 
 def _reported(report: Dict[str, Any]) -> Reported:
-    """A report of another version, or one made by hand, may lack any of it."""
+    """A report of another version, or a hand-written one, may lack any part."""
     return Reported(
         source=report.get("source") or "",
         engine=report.get("engine") or "",

@@ -1,4 +1,6 @@
-"""The summary of a review as labelled lines: the same words, in the same order, on a terminal, in Markdown and on the page."""
+"""The summary of a review as labelled lines, the same on a terminal, in Markdown and on the
+page.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from graphmp.wording import more, plural, some
 _MOST_LOSSES = 4
 _MOST_OPS = 8
 _MOST_MATMULS, _MOST_STAYED = 6, 4
-_WORTH_A_LINE = 0.01  # of the bytes that a step's float ops move
+_WORTH_A_LINE = 0.01  # of the bytes that a step's ops move
 _SIDES = {True: ", after the unscale", False: ", BEFORE the unscale", None: ""}
 _NO_REPORT = "not known without the report of the conversion"
 
 
 class Row(NamedTuple):
-    """A line: its label, empty where it goes on from the line before, and what it says."""
+    """A line: its label, empty if it continues the previous line, and its text."""
 
     label: str
     text: str
@@ -68,7 +70,11 @@ def title(summary: Summary) -> str:
 
 
 def flow_text(flow: Flow) -> str:
-    """The way of one loss scale: `graphmp/loss_scale/current -> x loss at gradients/Fill -> 7 unscales -> all_finite -> 9 writes gated`."""
+    """The path of one loss scale.
+
+    For example `graphmp/loss_scale/current -> x loss at gradients/Fill -> 7 unscales -> all_finite
+    -> 9 writes gated`.
+    """
     steps = [flow.scale, _entry(flow), plural(flow.unscales, "unscale")]
     steps += [flow.check.rpartition("/")[2]] if flow.check else []
     steps += [flow.clip.rpartition("/")[2]] if flow.clip else []
@@ -81,7 +87,7 @@ def flow_text(flow: Flow) -> str:
 
 
 def _entry(flow: Flow) -> str:
-    """The tensor that the scale multiplies: the loss itself, or what its gradients start from."""
+    """The tensor that the scale multiplies: the loss itself, or its initial gradients."""
     if not flow.enters:
         return "multiplies nothing"
     at = "" if "/scaled_loss" in flow.enters[0][1] else "at "
@@ -89,7 +95,7 @@ def _entry(flow: Flow) -> str:
 
 
 def op_text(op: Op, stayed: Stayed) -> str:
-    """Ops that stayed float32: how many, their share of the bytes, and why."""
+    """Ops that stayed float32: their number, their share of the bytes, and why."""
     share = _share(op.bytes / stayed.bytes) + " " if stayed.bytes else ""
     count = " x%s" % _n(len(op.nodes)) if len(op.nodes) > 1 else ""
     why = ": " + op.reason if op.reason else ""
@@ -141,7 +147,10 @@ def _list(ops: Sequence[Tuple[str, int]]) -> str:
 
 
 def _stayed(summary: Summary) -> Iterator[Row]:
-    """Matmuls and convolutions by name; other ops where they move enough to matter, all where the graph has no shapes to tell by."""
+    """Matmuls and convolutions by name; other ops if they move enough to matter.
+
+    All of them in a graph without shapes.
+    """
     stayed = summary.stayed
     if not stayed.ops:
         return
@@ -183,7 +192,7 @@ def _variables(summary: Summary) -> str:
 
 
 def _losses(summary: Summary) -> Iterator[Row]:
-    """The losses that the report names, each with the way of its scale, and the scales of the graph that it doesn't name."""
+    """The losses in the report, each with the path of its scale, and other scales of the graph."""
     losses: Tuple[Loss, ...] = summary.reported.losses if summary.reported else ()
     flows = {flow.scale: flow for flow in summary.flows}
     others = [flow for flow in summary.flows if flow.scale not in {loss.scale for loss in losses}]
@@ -237,7 +246,10 @@ def _scale(flow: Flow) -> str:
 
 
 def _clip(loss: Optional[Loss], flow: Optional[Flow], summary: Summary) -> str:
-    """Whose clip it is. graphmp's shows in the graph below a loss scale, else in the report; the model's own in the report."""
+    """The clip and its owner.
+
+    graphmp's is in the graph below a loss scale, else in the report; the model's own in the report.
+    """
     norm = summary.reported.clip_norm if summary.reported else None
     clips = (
         ["global norm%s (graphmp's)" % (" %g" % norm if norm else "")]
@@ -262,7 +274,7 @@ def _own_clip(clip: Clip) -> str:
 
 
 def _claims(summary: Summary) -> Iterator[Row]:
-    """The claims by their verdicts: those that need a look in full, the others by name."""
+    """The claims by their verdicts: those that need attention in full, the others by name."""
     for verdict in (FAILED, NOT_PROVED):
         for claim in summary.claims:
             if claim.verdict == verdict:

@@ -1,6 +1,7 @@
-"""Bytes that the float ops of a training step move, by static shapes: the measure of what matters in a review.
+"""Bytes that the ops of a training step move, by static shapes: the measure of importance.
 
-What only holds or hands on values, variables, and what writes them are no work that half precision would take over.
+Ops that only store or pass on values, variables, and their writes are no work that half precision
+could do.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Work(NamedTuple):
 
     Attributes:
         op: the op type.
-        bytes: what it reads and writes in a step; 0 where the graph records no shapes.
+        bytes: read and written in a step; 0 without recorded shapes.
         is_half: whether it computes in half precision, rather than in float32.
     """
 
@@ -38,7 +39,7 @@ class Work(NamedTuple):
 
 
 def work(bodies: Sequence[Body], state: State) -> Dict[str, Work]:
-    """The float32 and half-precision ops of the training steps by path; of the whole graph, where nothing trains."""
+    """The float32 and half-precision ops of the training steps by path; of all without training."""
     return {path: found for body in bodies for path, found in _works(body, state)}
 
 
@@ -62,7 +63,7 @@ def _works(body: Body, state: State) -> Iterator[Tuple[str, Work]]:
 
 
 class _Bytes:
-    """Elements that a node reads and writes in a step; 0 in a graph that records no shapes."""
+    """Elements that a node reads and writes in a step; 0 in a graph without recorded shapes."""
 
     def __init__(self, view: GraphView):
         self._view = view
@@ -71,7 +72,7 @@ class _Bytes:
         self._known: Dict[Port, int] = {}
 
     def elements(self, name: str) -> int:
-        """Of all its inputs and its first output, as often as loops go round."""
+        """Of all its inputs and its first output, for each iteration of loops."""
         ports = [*self._view.inputs(name), Port(name, 0)]
         return trips(self._inside, self._counts, name) * sum(map(self._of, ports))
 

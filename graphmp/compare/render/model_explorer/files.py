@@ -1,7 +1,8 @@
-"""A diff for Model Explorer, Google's graph viewer: files that show both graphs side by side, coloured by what changed and why.
+"""Files for Model Explorer, Google's graph viewer: both graphs side by side, coloured by change.
 
-A node has one id in both graphs: `Change.path`, its name in the converted graph where both have it. The app's mode "match node id"
-so finds a node's counterpart, renamed or not, and needs no mapping. The mapping adds the casts: each belongs to the node that it casts.
+A node has the same id in both graphs: `Change.path`, its name in the converted graph if both have
+it. The app's mode "match node id" thus finds a node's counterpart, renamed or not, without a
+mapping. The mapping adds the casts: each belongs to its source.
 
 The formats are those of ai-edge-model-explorer 0.1.34.
 """
@@ -48,7 +49,7 @@ def files(diff: Reviewed) -> Dict[str, bytes]:
 
 
 def command(folder: Path) -> str:
-    """The command that opens the files in a folder, where `ai-edge-model-explorer` is installed."""
+    """The command that opens the files in a folder, if `ai-edge-model-explorer` is installed."""
     return "python %s" % shlex.quote(str(pathlib.Path(folder) / _OPEN))
 
 
@@ -87,7 +88,10 @@ def _node_data(pane: Pane, words: Mapping[str, str]) -> Dict[str, Any]:
 
 
 def _sync_navigation(diff: Reviewed) -> Dict[str, Any]:
-    """Which ids belong together. The app goes to the first id of the other side, and shows them all."""
+    """Ids that belong together.
+
+    The app goes to the first id of the other side, and shows them all.
+    """
     entries: Dict[str, List[str]] = {}
     for body in diff.bodies:
         matched = {body.renamed.get(name, name) for name in body.before.nodes} & set(

@@ -15,12 +15,14 @@ from graphmp.wording import printable
 
 ORIGINAL, CONVERTED = "original", "converted"
 _MOST_CHARACTERS = 400  # of an attribute
-_CONTROL = "control"  # the id of the output and the input that control edges join
+_CONTROL = "control"  # the id of the output and the input of control edges
 _NOTHING = "(nothing)"
-_MARK = "*"  # ahead of what is no attribute of the node; in few letters, since the app cuts keys
+_MARK = "*"  # prefix of attributes that aren't the node's; short, since the app truncates keys
 _SPECIAL = re.compile(
     r"[;\\]"
-)  # in a namespace: the app takes what is behind a semicolon, and a slash behind a backslash for no separator
+    # in a namespace: the app takes what is behind a semicolon, and a slash behind a backslash for no
+    # separator
+)
 
 Shown = Dict[str, str]
 
@@ -42,7 +44,10 @@ class Pane(NamedTuple):
 
 
 def graph_id(side: str, function: str) -> str:
-    """The id of a body's graph; the app tells no two graphs of one id apart, whichever file they come from."""
+    """The id of a body's graph, unique among all files.
+
+    The app can't distinguish graphs with equal ids.
+    """
     return "%s %s" % (side, of_function(function) if function else "main")
 
 
@@ -72,8 +77,8 @@ def graph(
 
     Args:
         pane: the body.
-        functions: the names of all functions that have a graph of their own.
-        shown: further attributes to show of a node, by its id.
+        functions: the names of all functions with a graph of their own.
+        shown: further attributes of a node to show, by its id.
     """
     scopes = _scopes(pane.view.nodes)
     return {
@@ -82,7 +87,7 @@ def graph(
             _node(pane, node, scopes, functions, shown.get(pane.ids[node.name], []))
             for node in pane.view.nodes.values()
         ],
-        "nodeLabelsToHide": [],  # the app hides constants and reads of variables unless told not to
+        "nodeLabelsToHide": [],  # by default the app hides constants and reads of variables
     }
 
 
@@ -107,7 +112,7 @@ def _node(
 
 
 def _scopes(names: Collection[str]) -> Set[str]:
-    """The scopes that nodes are in, those around other scopes included."""
+    """The scopes of nodes, including outer scopes."""
     scopes: Set[str] = set()
     for name in names:
         scope = _scope(name)
@@ -145,7 +150,7 @@ def _edges(pane: Pane, name: str) -> Iterator[Dict[str, str]]:
 
 
 def _called(node: tf.NodeDef) -> Iterator[str]:
-    """The names of what may be functions that a node calls: its op, and its attributes."""
+    """The names of possible functions that a node calls: its op, and its attributes."""
     yield node.op
     for value in node.attr.values():
         if value.HasField("func"):

@@ -1,6 +1,7 @@
-"""Shows original.json and converted.json, which lie beside this file, side by side in Model Explorer; selecting a node selects its counterpart.
+"""Show original.json and converted.json, beside this file, in Model Explorer.
 
-It runs on Python 3.9 and later with `pip install ai-edge-model-explorer`, and needs nothing else of what wrote these files.
+Selecting a node selects its counterpart. Runs on Python 3.9 and later with `pip install
+ai-edge-model-explorer`, and needs nothing else of the program that wrote these files.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any, Dict
 from urllib.parse import quote, unquote
 
 try:
-    import model_explorer  # type: ignore[import-not-found]  # installed where the files are looked at
+    # type: ignore[import-not-found]  # installed where the files are looked at
+    import model_explorer
     from model_explorer.config import ModelExplorerConfig  # type: ignore[import-not-found]
 except ImportError as error:
     sys.exit("%s; Model Explorer comes with: pip install ai-edge-model-explorer" % error)
@@ -23,7 +25,10 @@ SIDES = ("original", "converted")
 
 
 class SideBySide(ModelExplorerConfig):
-    """Two panes. The app takes them, and the mode in which they follow each other, from its URL, and has no other way to set them."""
+    """Two panes, and the mode in which they follow each other.
+
+    The app only takes them from its URL.
+    """
 
     def to_url_param_value(self) -> str:
         data = json.loads(unquote(super().to_url_param_value()))
@@ -43,7 +48,7 @@ class SideBySide(ModelExplorerConfig):
 
 
 def main() -> None:
-    """Serves the page and opens it in a browser, until Ctrl+C."""
+    """Serve the page and open it in a browser, until Ctrl+C."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--port", type=int, default=8080)
     parser.add_argument("--no_open_in_browser", action="store_true", help="only print the address")
@@ -52,7 +57,7 @@ def main() -> None:
     for side in SIDES:
         config.add_model_from_path(
             quote(str(FOLDER / (side + ".json")), safe="/:\\")
-        )  # the app puts it into a URL as it is
+        )  # the app puts it into a URL unchanged
         config.add_node_data(
             "why",
             (FOLDER / ("node_data_%s.json" % side)).read_text(encoding="utf-8"),

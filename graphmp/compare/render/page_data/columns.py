@@ -1,4 +1,4 @@
-"""A diff as columns: lists of numbers of one length in place of objects, which pack far better."""
+"""A diff as columns: lists of numbers of equal length, which compress far better than objects."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Columns = Dict[str, List[Any]]
 
 
 def page_data(diff: Reviewed) -> Dict[str, Any]:
-    """All that the page shows, as a JSON value. A number of a text counts in `strings`, one of a row in `rows`."""
+    """The page's data, as a JSON value. Texts are indices into `strings`, rows into `rows`."""
     strings = Strings()
     tree = Tree(diff)
     attributes = Attributes(strings)
-    nodes = _nodes(tree, attributes, strings)  # marks rows that are the same on both sides
+    nodes = _nodes(tree, attributes, strings)  # marks rows that are equal in both graphs
     found = ranked(diff)
     return {
         "names": [strings[name] for name in diff.names],
@@ -66,7 +66,10 @@ def _rows(tree: Tree, strings: Strings) -> Columns:
 
 
 def _nodes(tree: Tree, attributes: Attributes, strings: Strings) -> Columns:
-    """The nodes of both sides in the order of rows, the original's first; one for both sides where nothing differs."""
+    """The nodes of both graphs in the order of rows, the original's first.
+
+    One if nothing differs.
+    """
     columns: Columns = {
         name: [] for name in ("op", "device", "attributes", "inputs", "above", "output")
     }
@@ -85,9 +88,10 @@ def _nodes(tree: Tree, attributes: Attributes, strings: Strings) -> Columns:
 
 
 def _steps(above: Sequence[Any]) -> Iterator[int]:
-    """How far above the row the first input is, and each other above the one before.
+    """The distance from the row to the first input, and from each input to the next.
 
-    The hundreds of control inputs that TensorFlow gives alike to thousands of nodes are the same numbers so, and take no room once compressed.
+    The hundreds of control inputs that TensorFlow gives to thousands of nodes alike become equal
+    numbers, which compress to almost nothing.
     """
     at = 0
     for rows in above:
@@ -98,7 +102,7 @@ def _steps(above: Sequence[Any]) -> Iterator[int]:
 def _records(
     tree: Tree, attributes: Attributes, strings: Strings
 ) -> Iterator[Tuple[Scope, Optional[Record], Optional[Record]]]:
-    """Each row with a node, and what the node is on both sides."""
+    """Each row with a node, with the node's records in both graphs."""
     for row, (old, new), (old_name, new_name) in _named(tree):
         before = recorded(old_name, old, attributes, strings) if old_name else None
         if new_name and old_name == new_name and same_node(new_name, old, new):
@@ -108,7 +112,7 @@ def _records(
 
 
 def _named(tree: Tree) -> Iterator[Tuple[Scope, Tuple[Side, Side], Tuple[str, str]]]:
-    """Each row with a node, in order: both sides of its body, and the node's name on each, empty on one that lacks it."""
+    """Each row with a node, in order: its body in both graphs, and its names, empty if missing."""
     names = [[""] * len(tree.rows) for _ in range(2)]
     sides: List[Optional[Tuple[Side, Side]]] = [None] * len(tree.rows)
     for both in tree.sides.values():
@@ -152,7 +156,7 @@ def _kept(diff: Reviewed, tree: Tree, strings: Strings) -> Columns:
 
 
 def _kind(kind: str) -> int:
-    """The number of a kind; -1 for none."""
+    """The index of a kind; -1 for none."""
     return kinds.KINDS.index(kind) if kind else -1
 
 

@@ -1,6 +1,7 @@
-"""The way of each loss scale as the stages of a drawing: title, text, shape, and the rows that a click leads to.
+"""The path of each loss scale as the stages of a drawing: title, text, shape, and linked rows.
 
-The stages follow from the converted graph; which nodes are the model's own losses, gradients and updates is the report's to say.
+The stages follow from the converted graph; the model's own losses, gradients and updates are those
+in the report.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from graphmp.compare.review.flow import Flow
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.wording import plural, some
 
-# Of the model; multiplied by the scale; what graphmp adds; not there.
+# Of the model; multiplied by the scale; added by graphmp; missing.
 PLAIN, SCALED, OURS, ABSENT = "plain", "scaled", "ours", "absent"
 
 Stage = Tuple[str, str, str, Sequence[str]]  # its title, text, shape, and nodes or scopes by name
 
 
 def flow_rows(diff: Reviewed, tree: Tree, strings: Strings) -> List[List[Any]]:
-    """The stages of each loss: [title, text, shape, rows], the texts as numbers."""
+    """The stages of each loss: [title, text, shape, rows], with texts as indices."""
     return [
         [
             [

@@ -1,4 +1,4 @@
-"""Nodes as numbers: op, device, attributes and inputs, each text stored once."""
+"""Nodes as numbers: op, device, attributes and inputs, each distinct text stored once."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from graphmp.policy.dtypes import dtype_text
 from graphmp.wording import printable
 
 MOST_CHARACTERS = 160  # of an attribute
-MOST_BYTES = 4096  # of a value that is compared as it is, or unpacked
+MOST_BYTES = 4096  # of a value that is compared without conversion, or unpacked
 MOST_ELEMENTS = (
-    65536  # of a constant that is unpacked: a few bytes can stand for as many as one likes
+    65536  # of a constant that is unpacked: a few bytes can represent any number of elements
 )
 
 _MAIN_DTYPES = (
     "T",
     "dtype",
-)  # the attributes that say what a node computes in, the first that it has
+)  # the attributes that determine a node's compute dtype, the first that it has
 
 Output = Union[int, str]
 
@@ -34,11 +34,11 @@ class Record(NamedTuple):
     """A node in numbers.
 
     Attributes:
-        op: number of the text.
-        device: number of the text.
-        attributes: number of the set of attributes.
-        inputs: for each input two numbers: how many rows above the node it comes from, and its output; CONTROL for a control input. An output
-            inside a function may be a text.
+        op: index of the text.
+        device: index of the text.
+        attributes: index of the set of attributes.
+        inputs: two numbers for each input: the distance to its producer's row, and its output;
+            CONTROL for a control input. An output inside a function may be a text.
     """
 
     op: int
@@ -48,11 +48,11 @@ class Record(NamedTuple):
 
 
 class Attributes:
-    """Sets of attributes, each stored once: the nodes of a graph have far fewer than there are nodes.
+    """Distinct sets of attributes: a graph has far fewer of them than nodes.
 
     Attributes:
-        pairs: numbers of the texts of name and value.
-        sets: the main dtype's text, then the numbers of the pairs.
+        pairs: indices of the texts of name and value.
+        sets: the main dtype's text, then the indices of the pairs.
     """
 
     def __init__(self, strings: Strings) -> None:
@@ -63,10 +63,10 @@ class Attributes:
         self.sets: List[Tuple[int, ...]] = [(0,)]
 
     def number(self, node: tf.NodeDef) -> int:
-        """The number of a node's set."""
+        """The index of a node's set."""
         key = tuple(
             [self._pair(name, value) for name, value in sorted(node.attr.items())]
-        )  # sorted, since maps of protobuf have no order
+        )  # sorted, since protobuf's maps are unordered
         found = self._set_of.get(key)
         if found is None:
             found = self._set_of[key] = len(self.sets)
@@ -84,7 +84,7 @@ class Attributes:
 
 
 def recorded(name: str, side: Side, attributes: Attributes, strings: Strings) -> Record:
-    """A node in numbers; an empty one where only changes tell of the node."""
+    """A node in numbers; an empty one if it is only known from changes."""
     if side.view is None or name not in side.view.nodes:
         return Record(0, 0, 0, ())
     node, rows = side.view.nodes[name], side.rows
@@ -101,7 +101,7 @@ def recorded(name: str, side: Side, attributes: Attributes, strings: Strings) ->
 
 
 def same_node(name: str, before: Side, after: Side) -> bool:
-    """Whether both sides have a node, and the same one: then all that is recorded of it is the same."""
+    """Whether both graphs have the same node: its records are then equal."""
     if (
         before.view is None
         or after.view is None
@@ -130,7 +130,7 @@ def _value_text(value: tf.AttrValue) -> str:
 
 
 def _tensor_text(tensor: Any) -> str:
-    """The first elements where they are few, else dtype and shape."""
+    """The first elements if there are few, else dtype and shape."""
     elements = 1
     for dim in tensor.tensor_shape.dim:
         elements *= dim.size

@@ -1,4 +1,4 @@
-"""The patterns of a page in the order in which they matter: of changes, and of what stayed float32."""
+"""The patterns of a page in order of importance: of changes, and of nodes that stayed float32."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Ranked(NamedTuple):
     """Patterns in order.
 
     Attributes:
-        patterns: those that matter first.
-        of_change: the number of each change's pattern.
-        of_kept: the number of the pattern of each node that stayed float32.
+        patterns: the most important first.
+        of_change: the index of each change's pattern.
+        of_kept: the index of the pattern of each node that stayed float32.
     """
 
     patterns: Sequence[Pattern]
@@ -31,9 +31,10 @@ class Ranked(NamedTuple):
 
 
 def ranked(diff: Reviewed) -> Ranked:
-    """All patterns, those that matter first.
+    """All patterns, the most important first.
 
-    What nothing explains, matmuls that stayed float32, what changed in the model, what else stayed, casts, the loss scale, the rest.
+    Unexplained changes, matmuls that stayed float32, changes in the model, other nodes that stayed,
+    casts, the loss scale, the rest.
     """
     kept = [
         Change(kept.node, STAYED, None, None, kept.reason, "", kept.body, kept.kind)
@@ -67,7 +68,10 @@ def _of(sections: Sequence[importance.Section], names: Sequence[str]) -> Iterato
 
 
 def _stayed(kept: Sequence[Change], diff: Reviewed) -> Tuple[List[Pattern], List[Pattern]]:
-    """The patterns of what stayed float32, matmuls and convolutions apart: by the bytes that the nodes move, and by kind where they move none."""
+    """The patterns of nodes that stayed float32, by the bytes that they move, else by kind.
+
+    Matmuls and convolutions are separate.
+    """
     worth, work = frozenset(tensor_core_ops()), diff.work
     order = {kind: index for index, kind in enumerate(kinds.STAYED)}
 

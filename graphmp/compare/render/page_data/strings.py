@@ -1,4 +1,4 @@
-"""Texts, each stored once and named by a number."""
+"""Distinct texts, each stored once and denoted by an index."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ ABSENT = -1
 
 
 class Strings(Dict[str, int]):
-    """The number of each text. Texts are stored as they are to be shown: what can't be seen or changes the direction of writing is escaped."""
+    """The index of each text. Texts are stored as shown: control characters are escaped."""
 
     def __init__(self) -> None:
         self.texts: List[str] = []
-        self[""] = 0  # the empty text is 0, so that JavaScript can ask `if (text)`
+        self[""] = 0  # the empty text is 0, so that JavaScript can test `if (text)`
         self.texts.append("")
 
     def __missing__(self, text: str) -> int:
@@ -23,5 +23,5 @@ class Strings(Dict[str, int]):
         return number
 
     def optional(self, text: Optional[str]) -> int:
-        """The number, or ABSENT for None."""
+        """The index, or ABSENT for None."""
         return ABSENT if text is None else self[text]

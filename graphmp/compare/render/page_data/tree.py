@@ -1,6 +1,6 @@
-"""The tree of the page: name scopes of both graphs in one, functions below `library`, fields of the MetaGraphDef at the end.
+"""The tree of the page: scopes of both graphs merged, functions below `library`, fields at the end.
 
-A row is a scope, a node, or both. Names sort as people count: conv2 before conv10.
+A row is a scope, a node, or both. Names are sorted naturally: conv2 before conv10.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from graphmp.compare.review.reviewed import Reviewed
 from graphmp.graph.structure.view import GraphView
 from graphmp.naming import LIBRARY, function_of, places
 
-# What a row is; a sum of these. page/graph.js has the same numbers.
+# Properties of a row, as bits. page/graph.js has the same numbers.
 IN_BEFORE, IN_AFTER, SAME, FIELD, SECTION, IN_FUNCTION = 1, 2, 4, 8, 16, 32
 
 META = "meta graph"
-_CHILDLESS: Dict[str, Scope] = {}  # most rows: a dict for each would be as large as all else of it
+# of most rows: a dict for each would take as much memory as all the rest
+_CHILDLESS: Dict[str, Scope] = {}
 _SIDES = {ADDED: IN_AFTER, REMOVED: IN_BEFORE}
 _DIGITS = re.compile("([0-9]+)")
 
@@ -27,12 +28,12 @@ class Scope:
     """A row of the tree.
 
     Attributes:
-        children: the rows inside, by the last part of their names.
-        what: what the row is.
-        old: the name in the original, where it is another.
+        children: the inner rows, by the last part of their names.
+        what: the properties of the row.
+        old: the name in the original, if it differs.
         label: the last part of its name.
-        row: its number in the order in which the tree is shown; known, as `depth`, once the tree has grown.
-        depth: how many scopes it lies in.
+        row: its index in the displayed order; known, like `depth`, once the tree is complete.
+        depth: the number of its outer scopes.
     """
 
     __slots__ = ("children", "depth", "label", "old", "row", "what")
@@ -45,7 +46,7 @@ class Scope:
         self.row = self.depth = -1
 
     def child(self, label: str, what: int = 0) -> Scope:
-        """The row inside of that name, made where there is none."""
+        """The inner row of that name, created if missing."""
         if self.children is _CHILDLESS:
             self.children = {}
         found = self.children.get(label)
@@ -55,18 +56,18 @@ class Scope:
 
 
 class Side(NamedTuple):
-    """One side of a body: its nodes, if they are known, and their rows by name."""
+    """One side of a body: its nodes, if known, and their rows by name."""
 
     view: Optional[GraphView]
     rows: Dict[str, Scope]
 
 
 class Tree:
-    """All rows of a diff, and where each node is found.
+    """All rows of a diff, and the row of each node.
 
     Attributes:
         sides: both sides of each body by the body's name.
-        rows: all rows in order; a scope stands before what is in it.
+        rows: all rows in order; a scope precedes its contents.
     """
 
     def __init__(self, diff: Reviewed) -> None:
@@ -98,7 +99,7 @@ class Tree:
         return (first.rows.get(node) or second.rows[node]).row
 
     def of_path(self, path: str) -> int:
-        """The row that `Change.path` names; -1 where there is none."""
+        """The row of a `Change.path`; -1 if there is none."""
         for body, name in places(path, self.sides):
             for side in reversed(self.sides[body]):
                 if name in side.rows:
@@ -107,7 +108,7 @@ class Tree:
         return found.row if found else -1
 
     def of_scope(self, name: str) -> int:
-        """The row of a node or name scope of the main graph; -1 where there is none."""
+        """The row of a node or name scope of the main graph; -1 if there is none."""
         scope = self._main
         for part in name.split("/"):
             if part not in scope.children:
@@ -134,7 +135,10 @@ class Tree:
         return self.sides.setdefault(name, (Side(None, {}), Side(None, {})))
 
     def _add_change(self, change: Change) -> None:
-        """A row for what no body tells of: fields, functions, and all nodes of a diff without bodies."""
+        """A row for a change outside of bodies.
+
+        Fields, functions, and all nodes of a diff without bodies.
+        """
         if change.category == META_GRAPH:
             self._meta.child(change.node, FIELD)
         elif change.category == FUNCTION:
@@ -147,17 +151,19 @@ class Tree:
                 scope.old = change.before or ""
 
     def _ensure(self, body: str, node: str, what: int) -> Scope:
-        """The row of a node, made where no body has the node."""
+        """The row of a node, created if no body has the node."""
         before, after = self._body(body)
         return after.rows.get(node) or before.rows.get(node) or self._place(body, node, what)
 
     def _place(self, body: str, node: str, what: int) -> Scope:
-        """The row of a node, entered on the sides that `what` names where the body has no node of that name yet."""
+        """The row of a node, registered on the sides in `what` if the body has no node of that
+        name yet.
+        """
         scope = self._library.child(body, IN_FUNCTION) if body else self._main
         for part in node.split("/"):
             scope = scope.child(
                 self._labels.setdefault(part, part)
-            )  # one string for a label that comes up in every layer
+            )  # one string for a label that occurs in every layer
         scope.what |= what
         for side, bit in zip(self._body(body), (IN_BEFORE, IN_AFTER)):
             if what & bit:
@@ -191,7 +197,7 @@ def _sorted(scope: Scope) -> List[Scope]:
 
 
 def natural(label: str) -> Tuple[Sequence[object], str]:
-    """The key by which labels sort: runs of digits by their value, letters of either case alike."""
+    """The sort key of labels: runs of digits by their value, letters case-insensitive."""
     parts: List[object] = list(_DIGITS.split(label.lower()))
     parts[1::2] = [
         (len(digits), digits) for digits in (str(part).lstrip("0") for part in parts[1::2])
