@@ -238,7 +238,7 @@ def _regexes(name: str, patterns: Tuple[str, ...]) -> None:
 
 
 def _loss_scale(value: LossScaleOption, compute_dtype: str) -> LossScaleOption:
-    """ "dynamic", "none", a float, or the given tensor or function."""
+    """The scale as "dynamic", "none", a float, or the given tensor or function."""
     if value == "" if isinstance(value, str) else False:
         return "none" if compute_dtype == "bfloat16" else "dynamic"
     if value is None:

@@ -6,9 +6,7 @@ from typing import Optional, Sequence
 
 
 def printable(text: str) -> str:
-    """`text` with invisible characters, and those that control a terminal or direction, as
-    escapes.
-    """
+    """`text` with invisible and control characters as escapes."""
     return (
         text
         if text.isprintable()

@@ -79,9 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, options: Options) -> int:
-    """Search for the nodes to keep in float32, write them into the policy file and print their
-    cost.
-    """
+    """Search for nodes to keep in float32, write them to the policy file and print their cost."""
     from graphmp.audit.repair.fix import Fixer
     from graphmp.graph.io.files import write_atomic
 

@@ -38,9 +38,7 @@ def split_script_arguments(argv: List[str]) -> Tuple[List[str], List[str]]:
 
 
 def build_parser(commands: Dict[str, ModuleType], version: str) -> Parser:
-    """One subparser for each command, each with its own absl flags (so that all take
-    `--flagfile`).
-    """
+    """One subparser for each command, with its own absl flags (so that all take `--flagfile`)."""
     parser = Parser(
         prog="graphmp",
         inherited_absl_flags=None,

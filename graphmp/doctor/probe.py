@@ -15,9 +15,7 @@ import tensorflow.compat.v1 as tf
 
 
 def facts() -> Dict[str, Any]:
-    """The version, the Keras behind `tf.keras`, the GPUs, and the convolutions that train on the
-    CPU.
-    """
+    """The version, the Keras behind `tf.keras`, GPUs, and convolutions that train on the CPU."""
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.disable_v2_behavior()
     return {

@@ -173,9 +173,7 @@ class Allowed:
         return set() if listed is None else self._variables(self.writes) - set(listed)
 
     def _run_by_others(self) -> Set[str]:
-        """Variables with a write that depends on no gradient and is used by something but
-        training.
-        """
+        """Variables with a write that depends on no gradient and isn't only used by training."""
         trained = set().union(*self._behind.values())
         ends = trained | self._view.ancestors(self._train)
         found = []

@@ -227,9 +227,7 @@ class Executed:
         return self._same(_GIVEN, text, trials, wanted)
 
     def _same(self, name: str, text: str, trials: Iterator[_Trial], wanted: same.Expected) -> Claim:
-        """Whether one of some graphs, which differ in their scales, gives the original's
-        variables.
-        """
+        """Whether one of some graphs with different scales gives the original's variables."""
         if not wanted.steps.number:
             return Claim(
                 name,

@@ -193,9 +193,7 @@ class SkipTrial:
         return source.reader is None or Port(source.node, 0) in self._by_name[name].checked
 
     def _activation(self, scale: str, before: Values, good: Values) -> str:
-        """The first activation gradient of a loss whose infinity reaches a variable's gradient,
-        or empty.
-        """
+        """A loss's first activation gradient whose infinity reaches a variable's; or empty."""
         for number, (of, name) in enumerate(self._middles, len(self._sources)):
             if of == scale:
                 bad = self._stepped(before, number)

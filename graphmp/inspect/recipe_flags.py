@@ -55,8 +55,7 @@ def recipe_flags(
 
 
 def _cast_up(name: str, view: GraphView, report: Optional[Dict[str, Any]]) -> bool:
-    """Whether the recipe cast an op's inputs to float32, which it doesn't if the user forces the
-    op.
+    """Whether the recipe cast an op's inputs to float32; it doesn't for a forced op.
 
     Updates need float32.
     """

@@ -86,8 +86,6 @@ def _forget_interface_of_version_2() -> None:
 
 
 def _interface_modules() -> List[str]:
-    """Dotted names of the loaded modules of `tensorflow.compat.v1`, for lookups in
-    `sys.modules`.
-    """
+    """Dotted names of loaded modules of `tensorflow.compat.v1`, for lookups in `sys.modules`."""
     names = [name[len(_INTERFACE) :] for name in sys.modules if name.startswith(_INTERFACE)]
     return [name for name in names if name.split(".")[0] not in finder.SOURCE_PACKAGES]

@@ -31,9 +31,7 @@ def without_estimator(error: BaseException, place: str) -> Optional[GraphmpError
 
 
 def ran_as_version_1(path: str) -> str:
-    """The hint for a script that failed with TensorFlow 1's interface though it never asks for
-    it.
-    """
+    """The hint for a script that failed with TensorFlow 1's interface without asking for it."""
     text = "%s ran as TensorFlow 1 code (tensorflow.compat.v1), though TensorFlow %s has all it uses: --legacy_imports=off runs it as python does"
     return text % (path, tf.__version__)
 

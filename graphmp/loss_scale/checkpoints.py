@@ -68,9 +68,7 @@ def _restore_ops(saver: Any, graph: Any) -> List[Any]:
 def _values(
     op: Any, names: List[str], reader: Any, lacking: List[str], graph: Any
 ) -> Dict[Any, Any]:
-    """The outputs of a RestoreV2 op, read here because the op refuses a checkpoint that lacks a
-    name.
-    """
+    """The outputs of a RestoreV2 op; the op itself refuses a checkpoint that lacks a name."""
     slices = _strings(op.inputs[2])
     values = {}
     for tensor, name, spec in zip(op.outputs, names, slices):

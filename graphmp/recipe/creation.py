@@ -281,9 +281,7 @@ class Build:
         return _map(arguments, lambda t: self._cast(t, wide, self.half, "%s: %s" % (name, reason)))
 
     def _variables_in_half(self, creation: Creation) -> Dict[str, Any]:
-        """The arguments, with float32 variables cast that share a type attribute with half
-        tensors.
-        """
+        """The arguments, with casts of float32 variables that share a type with half tensors."""
         changed = dict(creation.arguments)
         for names in _same_dtype(creation.op_type):
             group = {name: creation.arguments[name] for name in names if name in creation.arguments}

@@ -329,8 +329,7 @@ def _reserve_names(live: Any, graph: Any) -> None:
 
 
 def _keeps_state(function: Callable[..., Any], call: Call) -> str:
-    """The class of a reachable layer, cell or template from outside, which remembers its first
-    call.
+    """The class of a reachable layer, cell or template from outside, which keeps state.
 
     Empty if there is none.
     """

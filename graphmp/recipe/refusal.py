@@ -49,9 +49,7 @@ def blames(error: Exception, compute_dtype: str) -> bool:
 
 
 def functional_control_flow(op_type: str) -> GraphmpError:
-    """The error for a conditional or loop of TensorFlow 2's kind, with the user's line that made
-    it.
-    """
+    """The error for a conditional or loop of TensorFlow 2's kind, with the user's line."""
     where = user_frame(traceback.extract_stack())
     place = "%s:%d: `%s`: " % where if where else ""
     return GraphmpError(
@@ -115,8 +113,7 @@ def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
 
 
 def check_constants(plan: Optional[Plan], graph: Any, start: int, compute_dtype: str) -> None:
-    """Refuse a build in which Python rounded a number to a half-precision constant that can't
-    hold it.
+    """Refuse a build with a half-precision constant that can't hold its Python number.
 
     Raises:
         GraphmpError: GMP012, naming the constant and the line that made it.

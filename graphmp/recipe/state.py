@@ -152,9 +152,7 @@ class GraphState:
         self.call_of.update((values(g).op.name, call) for g in gradients if g is not None)
 
     def group_for(self, xs: List[Any], config: Config) -> LossGroup:
-        """The group whose variables overlap with those of `xs`, else a new one with its own
-        scale.
-        """
+        """The group whose variables overlap with `xs`, else a new one with its own scale."""
         names = frozenset(op.name for op in map(variable_op, xs) if op is not None)
         for group in self.groups:
             if group.variables & names and group.config is config:

@@ -1,6 +1,4 @@
-"""The first training run of a recipe's graph, which never trains unscaled or in float32 in
-silence.
-"""
+"""The first training run of a recipe's graph: unscaled or float32 training is reported."""
 
 from __future__ import annotations
 

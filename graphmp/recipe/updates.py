@@ -131,9 +131,7 @@ def finite_histogram(creation: Creation) -> Optional[tuple]:
 
 
 def ungated(graph: Any) -> List[Any]:
-    """Update ops that read a half-precision gradient unscaled or, under a dynamic scale,
-    ungated.
-    """
+    """Updates that read a half-precision gradient unscaled or, with a dynamic scale, ungated."""
     state = states.find(graph)
     if state is None:
         return []

@@ -37,9 +37,7 @@ class GradientFacts:
         )
 
     def is_bounded(self, name: str) -> bool:
-        """Whether an op's result is bounded, given the op that it differentiates
-        (`policy/traits.txt`).
-        """
+        """Whether an op's result is bounded, by the op that it differentiates (`traits.txt`)."""
         nodes = self._graph.view.nodes
         if not any(pair.endswith("/" + nodes[name].op) for pair in BOUNDED_IN_GRADIENT):
             return False
@@ -53,9 +51,7 @@ class GradientFacts:
         return (name in self._graph.gradients and self._graph.differentiated(name)) or ""
 
     def _adds_nothing(self, name: str) -> bool:
-        """Whether a Sum's output, possibly reshaped, is as large as its input, by recorded
-        shapes.
-        """
+        """Whether a Sum's output, maybe reshaped, is as large as its input, by recorded shapes."""
         view = self._graph.view
         size = self._size(view.inputs(name)[0])
         reshapes = [

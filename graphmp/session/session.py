@@ -114,9 +114,7 @@ def _convert_in(session: Any, settings: Config) -> None:
 
 
 def convert_sessions_of(graph: Any, config: Config) -> None:
-    """Make every session of a graph train it in mixed precision, like a `Session` with these
-    options.
-    """
+    """Make every session of a graph train it like a `Session` with these options."""
     _watched(graph, config)
     _GRAPHS.add(graph)
 
@@ -165,8 +163,7 @@ def _live(session: Any) -> Optional[LiveGraph]:
 
 
 def convert_every_session(config: Config, observer: Observer, debug: bool = False) -> None:
-    """Make every session of the process train in mixed precision, like a `Session` with these
-    options.
+    """Make every session of the process train like a `Session` with these options.
 
     Args:
         config: the options.

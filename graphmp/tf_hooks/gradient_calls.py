@@ -177,9 +177,7 @@ def _forward(made: Sequence[Any], outside: Any) -> Set[str]:
 
 
 def _is_in_older_loop(op: Any, outside: Any, made: AbstractSet[str]) -> bool:
-    """Whether an op is in a while loop inside of `outside` that none of the nodes in `made`
-    starts.
-    """
+    """Whether an op is in a while loop inside `outside` that no node in `made` starts."""
     around = list(_outward(outside))
     inner = (
         context for context in _outward(op._get_control_flow_context()) if context not in around

@@ -8,9 +8,7 @@ from graphmp.tf_hooks import internals, patch
 
 
 def install(wrapper: Callable[..., Any]) -> None:
-    """Call `wrapper(original, ys, xs, grad_ys=None, name=..., ...)` for every gradient
-    computation.
-    """
+    """Call `wrapper(original, ys, xs, grad_ys=None, name=..., ...)` for every gradient call."""
     patch.wrap(internals.gradients_util(), "_GradientsHelper", wrapper)
 
 

@@ -20,9 +20,7 @@ def install(wrapper: Callable[..., Any]) -> None:
 
 
 def delegates(optimizer: Any) -> bool:
-    """Whether the optimizer passes its gradients to an inner one (SyncReplicas, moving
-    averages).
-    """
+    """Whether an optimizer passes its gradients to an inner one (SyncReplicas, averages)."""
     return any(isinstance(value, tf.train.Optimizer) for value in vars(optimizer).values())
 
 

@@ -117,9 +117,7 @@ class Body:
                 yield Fault(name, "fits no template of what a conversion puts in")
 
     def _lives_on(self, name: str) -> bool:
-        """Whether an added node stays alive behind a gated write, for nodes that wait for it, if
-        any.
-        """
+        """Whether an added node stays alive behind a gated write, for nodes that wait for it."""
         found = self._matcher.match("alive", Port(name, 0)) or self._matcher.match(
             "applied", Port(name, 0)
         )

@@ -111,9 +111,7 @@ class Calls:
         }
 
     def gradients(self, call: Call) -> Dict[int, List[Tuple[Interface, str]]]:
-        """The results of a call that depend on divisions by loss scales, with the functions'
-        scales.
-        """
+        """A call's results that depend on divisions by loss scales, with the functions' scales."""
         found: Dict[int, List[Tuple[Interface, str]]] = {}
         for function in call.giving:
             given = dict(function.gradients)

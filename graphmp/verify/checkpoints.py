@@ -115,9 +115,7 @@ class Checkpoints:
         return variable.node if is_so else None
 
     def restores(self, name: str, extra: str) -> bool:
-        """Whether an added node restores the scales from the same checkpoint as another node the
-        model.
-        """
+        """Whether an added node restores the scales from the model's checkpoint."""
         found = self._matcher.match("restores", Port(extra, 0))
         if found is None or not self._is_prefix(name, found["prefix"]):
             return False
@@ -133,9 +131,7 @@ class Checkpoints:
         )
 
     def _is_pattern_of(self, pattern: str, variable: str) -> bool:
-        """Whether a regular expression finds the name of a variable in the index of a
-        checkpoint.
-        """
+        """Whether a regular expression finds a variable's name in the index of a checkpoint."""
         inner = pattern[3:-3]
         return pattern == "\\C*%s\\C*" % inner and bool(inner) and variable.endswith(inner)
 

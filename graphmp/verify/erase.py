@@ -206,9 +206,7 @@ class Erasure:
         return self._of_its_shape(port) if node.op == "Reshape" else self._clips.clipped(port)
 
     def _of_its_shape(self, port: Port) -> Optional[Port]:
-        """The gradient of a loss's elements, reshaped to the loss after multiplication by a
-        scale.
-        """
+        """The gradient of a loss's elements, reshaped to the loss after the multiplication."""
         found = self._matcher.match("of_its_shape", port)
         step = self.step(found["x"].node) if found is not None else None
         if found is None or step is None or self._scales.at(found["scale"]) != step.scale:
@@ -304,9 +302,7 @@ class Erasure:
             yield from self._terms(each)
 
     def _terms_before(self, name: str) -> Iterator[Port]:
-        """The terms of a sum of the original, through sums that are missing in the converted
-        graph.
-        """
+        """The terms of a sum of the original, through sums missing in the converted graph."""
         for port in self._before.inputs(name):
             if self._before.nodes[port.node].op == "AddN" and port.node not in self._after.nodes:
                 yield from self._terms_before(port.node)

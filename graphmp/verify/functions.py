@@ -76,9 +76,7 @@ class Functions:
         self.type_faults: List[Fault] = []
 
     def compare(self, calls: Set[Tuple[str, str]]) -> None:
-        """Compare the functions of some calls, their callees, and those of the same name, once
-        each.
-        """
+        """Compare the functions of calls, their callees, and those of the same name, once."""
         before, after = self._libraries
         waiting = sorted({*calls, *((name, name) for name in before if name in after)})
         gradients = [
@@ -184,9 +182,7 @@ class Functions:
         return None if faults else Body(Sides(*sides), self)
 
     def called(self, function: str, given: Tuple[Degree, ...]) -> Tuple[List[Degree], str]:
-        """The degrees of a converted function's results, given those of its arguments, and
-        faults.
-        """
+        """The degrees of a converted function's results, by those of its arguments, and faults."""
         key = (function, given)
         if key not in self._known:
             self._known[key] = (

@@ -112,9 +112,7 @@ class Order:
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
 
     def _writes_wait(self) -> None:
-        """Check that a write waits in the original for all that its constants and flags wait
-        for.
-        """
+        """Check that a write's constants and flags wait for nothing that it doesn't wait for."""
         writes = {name for name in self._sides.after.state.writes if name in self._before.nodes}
         more: Dict[str, Set[str]] = {}
         for name in writes:
@@ -189,9 +187,7 @@ class Order:
         return min(writes)
 
     def _follows(self, name: str, others: Set[str], but: str = "") -> bool:
-        """Whether a node runs after some others, in the same iteration, ignoring a predecessor
-        `but`.
-        """
+        """Whether a node runs after others, in the same iteration, ignoring `but`."""
         view, left = self._after, set(others)
         waiting = [
             *(port.node for port in view.inputs(name)),

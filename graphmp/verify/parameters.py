@@ -38,8 +38,7 @@ def read_off(bodies: Sequence[Body]) -> Dict[str, Any]:
 
 
 def _fixed(body: Body) -> Iterator[str]:
-    """The numbers by which a body multiplies and divides as a scale, or that it passes to
-    functions.
+    """The numbers that a body uses as a scale, or passes to functions as one.
 
     Without 1, which doesn't scale.
     """

@@ -155,8 +155,7 @@ class Precision:
     def _between(
         self, starts: AbstractSet[str], ends: AbstractSet[str], through: Callable[[str], bool]
     ) -> Set[str]:
-        """The nodes on data paths from some nodes to others, through nodes for which `through`
-        holds.
+        """The nodes on data paths between some nodes and others, where `through` holds.
 
         Not through a model or a write.
         """

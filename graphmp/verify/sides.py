@@ -165,9 +165,7 @@ class Sides:
         return [c.node for c in consumers if c.output == port.output and c.node in self.added]
 
     def is_cast(self, name: str, to: Container[int] = FLOATS) -> bool:
-        """Whether a node is an added Cast from floating point to some types, rounding to
-        nearest.
-        """
+        """Whether a node is an added Cast of floating point to some types, rounding to nearest."""
         node = self.after.view.nodes[name]
         return (
             name in self.added

@@ -123,9 +123,7 @@ class Skips:
         }
 
     def _is_the_models(self, name: str) -> bool:
-        """Whether a write belongs to the original, or replaces one, and isn't to a scale's
-        state.
-        """
+        """Whether a write belongs to the original, or replaces one; not to a scale's state."""
         known = name in self._body.erasure.copies or (
             name in self._sides.before.view.nodes and self._view.nodes[name].op != "Identity"
         )
@@ -203,9 +201,7 @@ class Skips:
                     self.faults.append(Fault(name, "%s gradients that it takes" % what))
 
     def _look_at_scales(self) -> None:
-        """Check that writes of a scale's gradients depend on the flag by which the scale is
-        adapted.
-        """
+        """Check that writes of a scale's gradients depend on the scale's own flag."""
         for scale in self._scales.dynamic:
             starts = {port for port, scales in self._body.sources.items() if scale.name in scales}
             takes = self._reached(starts, self._body.sources.keys() - starts)
@@ -276,9 +272,7 @@ class Skips:
             self.counted.append(name)
 
     def _followed(self, updates: Dict[str, FrozenSet[str]]) -> Dict[str, FrozenSet[str]]:
-        """For each write the scales of the updates that it follows in the original, the nearest
-        ones.
-        """
+        """The scales of the nearest updates that each write follows in the original."""
         view = self._sides.before.view
         found: Dict[str, Set[str]] = {}
         waiting = [

@@ -176,9 +176,7 @@ class GraphPair:
         return next((cast for cast in casts if self._dtypes(self.after, cast)[0] in HALF), name)
 
     def _weight_gradients(self) -> Iterator[TensorRow]:
-        """One row for each gradient, compared with the dividend of the converted graph's
-        unscale.
-        """
+        """One row for each gradient, compared with the input of the converted graph's unscale."""
         for number, loss in enumerate(self.losses):
             divided = {
                 self._source_after(port): port

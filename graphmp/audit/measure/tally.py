@@ -141,9 +141,7 @@ class Tally:
 
 
 def _squares(original: Stats, converted: Stats, scale: Any) -> Any:
-    """For each row the unscaled squares of the difference, the original and the converted
-    values.
-    """
+    """Unscaled squares of each row's difference, original and converted values."""
     sketches = (converted.sketch - original.sketch, original.sketch, converted.sketch)
     return np.stack([np.square(sketch / scale[:, np.newaxis]).sum(-1) for sketch in sketches], -1)
 

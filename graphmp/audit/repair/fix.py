@@ -109,9 +109,7 @@ class Fixer:
         )
 
     def _guess(self, audit: Audit, half: Sequence[str]) -> List[str]:
-        """The first nodes that overflow, vanish or aren't finite in the audit, and their
-        neighbours.
-        """
+        """The first nodes that overflow, vanish or aren't finite in the audit, with neighbours."""
         view = GraphView(self._conversion.original.graph_def)
         bad = {parse_input(finding.range.row.name).node for finding in audit.suspects}
         near = (
@@ -122,9 +120,7 @@ class Fixer:
         return by_scope([name for name in half if name in near])
 
     def _passes(self, kept: FrozenSet[str], first: int) -> bool:
-        """Whether the conversion that keeps these nodes agrees with the original, from batch
-        `first` on.
-        """
+        """Whether the conversion with these nodes kept agrees, from batch `first` on."""
         self._runs += 1
         paired = PairedGraph(self._converted(kept), self._native, (WEIGHT_GRADIENT,))
         tally = Tally(paired.rows, FORMATS[self._config.compute_dtype])
@@ -172,9 +168,7 @@ def _parts(names: Sequence[str], most: int = 1000) -> Iterable[Sequence[str]]:
 
 
 def half_nodes(conversion: Conversion) -> List[str]:
-    """Nodes of the main graph that the conversion turned into half precision, in the graph's
-    order.
-    """
+    """The main graph's nodes that became half precision, in the graph's order."""
     half: Set[str] = {
         row["node"]
         for row in conversion.report["changes"]

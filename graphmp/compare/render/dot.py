@@ -206,7 +206,7 @@ def _dtypes(node: tf.NodeDef) -> List[int]:
 
 
 def _quoted(*lines: str) -> str:
-    """A DOT string of lines, with escapes for `\\N`, HTML entities and the like."""
+    """A DOT string of lines, with Graphviz's escapes and HTML entities escaped."""
     return '"%s"' % "\\n".join(
         printable(line).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
         for line in lines

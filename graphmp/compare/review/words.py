@@ -1,6 +1,4 @@
-"""The summary of a review as labelled lines, the same on a terminal, in Markdown and on the
-page.
-"""
+"""The summary of a review as labelled lines, for a terminal, Markdown and the page."""
 
 from __future__ import annotations
 

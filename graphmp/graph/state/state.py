@@ -201,9 +201,7 @@ def _writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
 
 
 def writes_itself(function: Any, library: AbstractSet[str]) -> bool:
-    """Whether a node of a function's body writes through the handle of a variable or an
-    argument.
-    """
+    """Whether a node of a function's body writes by the handle of a variable or an argument."""
     handles = {
         argument.name for argument in function.signature.input_arg if argument.type == RESOURCE
     }

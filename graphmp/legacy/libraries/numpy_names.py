@@ -1,6 +1,4 @@
-"""Names of NumPy's that TensorFlow 1 scripts use and later versions dropped, restored if
-missing.
-"""
+"""Names that TensorFlow 1 scripts use of NumPy, restored if later versions dropped them."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ _SPELLINGS = {
 
 @functools.lru_cache(maxsize=None)  # once a process
 def restore() -> None:
-    """Restore removed names, `newshape` of `np.reshape`, and arrays of rows of different
-    lengths.
-    """
+    """Restore removed names, `newshape` of `np.reshape`, and arrays of ragged rows."""
     for name, value in _PYTHON_TYPES.items():
         _put(name, value)
     for name, spelling in _SPELLINGS.items():
@@ -99,9 +95,7 @@ def _with_newshape(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_objects(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`np.array` that makes an array of objects from rows of different lengths, as before NumPy
-    1.24.
-    """
+    """`np.array` that makes an array of objects from ragged rows, as before NumPy 1.24."""
 
     @functools.wraps(original)
     def array(*args: Any, **kwargs: Any) -> Any:

@@ -192,9 +192,7 @@ class Analysis:
                         ready.append(reader.node)
 
     def _to_guess(self, left: Mapping[str, None]) -> str:
-        """The loop variable to guess next in a cycle, preferably one whose initial value is
-        known.
-        """
+        """The loop variable to guess next in a cycle, preferably with a known initial value."""
         variables = [name for name in self._loop_variables if name in left]
         return next(
             (name for name in variables if self._known(name)),
@@ -253,9 +251,7 @@ class Analysis:
         return found
 
     def _mixed_arrays(self) -> List[str]:
-        """Nodes that write scaled values into a TensorArray into which others write unscaled
-        ones.
-        """
+        """Nodes that write scaled values into a TensorArray that also gets unscaled ones."""
         fills = [
             name
             for name in self._flows

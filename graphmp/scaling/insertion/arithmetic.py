@@ -245,9 +245,7 @@ class Arithmetic:
         )
 
     def _place(self, port: Port) -> _Place:
-        """The place of an output, without the sides of conditionals that the whole step
-        requires.
-        """
+        """The place of an output, without sides of conditionals that the whole step requires."""
         loops, sides = self._graph.loops(port.node), self._graph.sides(port)
         return _Place(loops, sides if loops else sides - self._always)
 

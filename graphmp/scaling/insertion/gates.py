@@ -122,9 +122,7 @@ class Gates:
         )
 
     def both(self, flag: Port, finite: Port, beside: str) -> Port:
-        """The conjunction of a loss's flag and one of `all_finite`, on the device of its first
-        user.
-        """
+        """The conjunction of a loss's flag and `all_finite`, on the device of its first user."""
         if (flag, finite) not in self._both:
             scope = flag.node.rsplit("/", 1)[0]
             self._both[flag, finite] = self._add(

@@ -54,9 +54,7 @@ class AllReduces:
         self.whole = self.ends(self._found)
 
     def joined(self, code: Mapping[str, AbstractSet[str]]) -> Dict[str, Set[str]]:
-        """The all-reduces of rule 4 and the nodes leading to them, for each scope of gradient
-        code.
-        """
+        """The all-reduces of rule 4 and nodes leading to them, for each gradient scope."""
         if not self._found:
             return {}
         handed = {scope: self._handed(nodes) for scope, nodes in code.items()}
@@ -100,9 +98,7 @@ class AllReduces:
         return self._view.descendants(self._view.descendants(code, control=False) & self._writes)
 
     def _handed(self, code: AbstractSet[str]) -> Set[str]:
-        """Nodes that gradients reach through ops that only move values, and all-reduces behind
-        them.
-        """
+        """Nodes that gradients reach by ops that only move values, and all-reduces after."""
         moves = KEEPS_VALUES | {"Cast"}
         return reached(
             (reader for name in code for reader in self._readers(name) if reader not in code),

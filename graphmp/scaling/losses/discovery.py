@@ -208,9 +208,7 @@ class _Discovery:
         )
 
     def _add_given(self, regions: Dict[Port, Set[str]], left: Set[str]) -> None:
-        """Choose the user's own values as seeds for the remaining gradients, most frequent
-        first.
-        """
+        """Choose the user's own values as seeds of the remaining gradients, most frequent first."""
         for seed, nodes in sorted(
             regions.items(), key=lambda item: (-len(item[1] & left), -len(item[1]), item[0])
         ):
@@ -372,8 +370,7 @@ class _Discovery:
         )
 
     def _multiplies_as(self, name: str, leading: AbstractSet[str]) -> bool:
-        """Whether a node multiplies by the same factor as an op of its type that the forward
-        pass needs.
+        """Whether a node multiplies by the same factor as a forward op of its type.
 
         For example 1 / sqrt(variance).
         """

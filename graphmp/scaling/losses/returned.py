@@ -126,9 +126,7 @@ class Threads:
         return [name for name in dict.fromkeys(functions_named(node)) if name in self._functions]
 
     def possible(self, rewritten: AbstractSet[str], writing: AbstractSet[str]) -> bool:
-        """Whether the functions are used only by calls, and a loop's body and condition only by
-        it.
-        """
+        """Whether the functions are only used by calls, a loop's body and condition only by it."""
         bodies = {name for node in self._calls if node.op in WHILES for name in self._called(node)}
         others = {
             name for node in self._calls if node.op not in WHILES for name in self._called(node)

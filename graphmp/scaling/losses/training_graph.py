@@ -139,9 +139,7 @@ class TrainingGraph:
         return {name: found & taken for name, found in calls.items() if found & taken}
 
     def _comes_to_updates(self, name: str) -> bool:
-        """Whether data leads from a node to a write that trains a variable, not through gradient
-        code.
-        """
+        """Whether data leads from a node to a training write, not through gradient code."""
         trainable = self.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
         after = self.view.followed(
             [c.node for c in self.view.consumers(name)], lambda node: node not in self.gradients
@@ -197,9 +195,7 @@ class TrainingGraph:
 
     @once
     def conditions(self) -> Dict[str, Conditions]:
-        """The nodes that run only if a conditional takes their branch, with the sides that they
-        require.
-        """
+        """The nodes that run only in some branches, with the sides that they require."""
         return conditions(self.view)
 
     @once
@@ -253,9 +249,7 @@ class TrainingGraph:
         return found
 
     def is_flow(self, name: str) -> bool:
-        """Whether a node passes on the flow of a TensorArray, which orders operations, not a
-        value.
-        """
+        """Whether a node passes on the flow of a TensorArray, which isn't a value."""
         if self.view.nodes[name].op in _HANDS_ON:
             name = self.handed_on(name)
         return (

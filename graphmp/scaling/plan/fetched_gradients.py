@@ -71,9 +71,7 @@ def computed_elsewhere(
 
 
 def under_its_name(view: GraphView, name: str) -> List[str]:
-    """A node of gradient code, and the node that computes it if it returns the unscaled
-    gradient.
-    """
+    """A node of gradient code, and the one that computes it if it returns the unscaled value."""
     return [name, name + _COMPUTED] if name + _COMPUTED in view.nodes else [name]
 
 

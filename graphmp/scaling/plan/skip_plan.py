@@ -170,8 +170,7 @@ class _Planner:
     def _add_second_hand(
         self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]
     ) -> None:
-        """Add to `batch` the writes that take values which such writes wrote before in the same
-        step.
+        """Add to `batch` writes of values that such writes wrote before in the same step.
 
         They are ahead of an update or beside it.
         """

@@ -61,9 +61,7 @@ class Observer:
 
 
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
-    """The LiveGraph of a tf.Graph, with the first caller's options and the last caller's
-    observer.
-    """
+    """The LiveGraph of a tf.Graph, with the first caller's options and the last's observer."""
     with _LOCK:
         found = known_live_graph(graph)
         if found is None:

@@ -1,6 +1,4 @@
-"""The origin of the first value that isn't finite, by the ranges of all tensors in that very
-run.
-"""
+"""The origin of the first value that isn't finite, by the ranges of all tensors in the run."""
 
 from __future__ import annotations
 

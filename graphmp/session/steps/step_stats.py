@@ -76,9 +76,7 @@ def _records(memory: Any) -> List[Record]:
 
 
 def _outlasting(memory: Any) -> List[Record]:
-    """The records of an AllocatorMemoryUsed without those that cancel out before its kernel
-    ends.
-    """
+    """The records of an AllocatorMemoryUsed, without pairs that cancel out in its kernel."""
     records = _records(memory)
     scratch = memory.total_bytes - memory.live_bytes  # live when the kernel ends
     for release in [record for record in records if record[1] < 0]:

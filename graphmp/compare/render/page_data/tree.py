@@ -156,9 +156,7 @@ class Tree:
         return after.rows.get(node) or before.rows.get(node) or self._place(body, node, what)
 
     def _place(self, body: str, node: str, what: int) -> Scope:
-        """The row of a node, registered on the sides in `what` if the body has no node of that
-        name yet.
-        """
+        """The row of a node, registered on the sides in `what` if the name is new."""
         scope = self._library.child(body, IN_FUNCTION) if body else self._main
         for part in node.split("/"):
             scope = scope.child(

@@ -22,9 +22,7 @@ __all__ = [
 
 
 class FusedRNNCell(abc.ABC):
-    """Maps [time, batch, depth], or a list of [batch, depth], to such outputs and the last
-    state.
-    """
+    """Maps [time, batch, depth], or a list of [batch, depth], to outputs and the last state."""
 
     @abc.abstractmethod
     def __call__(

@@ -22,9 +22,7 @@ def stack_bidirectional_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> Tuple[Any, Tuple[Any, ...], Tuple[Any, ...]]:
-    """Layers of `tf.nn.static_bidirectional_rnn`, each on the previous one's concatenated
-    outputs.
-    """
+    """Layers of `tf.nn.static_bidirectional_rnn`, each on the previous one's outputs."""
 
     def layer(
         cell_fw: Any, cell_bw: Any, below: Any, state_fw: Any, state_bw: Any, layer_scope: Any
