@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from graphmp import environment as _environment  # noqa: F401  # first: TensorFlow reads its settings when it is imported
+from graphmp import (
+    environment as _environment,
+)  # noqa: F401  # first: TensorFlow reads its settings when it is imported
 from graphmp.tf_hooks import at_import as _at_import
 from graphmp.version import __version__
 

@@ -92,7 +92,10 @@ class Config:
             loss_scale_min=_number("loss_scale_min", config.loss_scale_min, 2.0**-24),
         )
         if config.loss_scale_min > config.loss_scale_initial:
-            text = "--loss_scale_min=%g: it is above --loss_scale_initial=%g, where the scale starts; accepted is at most that"
+            text = (
+                "--loss_scale_min=%g: it is above --loss_scale_initial=%g, where the scale starts;"
+                " accepted is at most that"
+            )
             raise GraphmpError("GMP002", text % (config.loss_scale_min, config.loss_scale_initial))
         return config
 
@@ -259,6 +262,9 @@ def fixed_scale(value: Any) -> float:
     """
     number = _float(value)
     if not FLOAT32_MIN <= number <= FLOAT32_MAX:
-        text = "--loss_scale=%s: accepted are dynamic, none or a positive number that float32 can hold, from %.2g to %.2g"
+        text = (
+            "--loss_scale=%s: accepted are dynamic, none or a positive number that float32 can"
+            " hold, from %.2g to %.2g"
+        )
         raise GraphmpError("GMP002", text % (value, FLOAT32_MIN, FLOAT32_MAX))
     return number

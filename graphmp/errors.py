@@ -137,7 +137,8 @@ CODES = {
     "GMP025": Code(
         CANNOT_CONVERT,
         "The file is TensorFlow 2 code that executes eagerly: it builds no graph.",
-        "Set a Keras mixed-precision policy in it; --legacy_imports=on where it is TensorFlow 1 code after all.",
+        "Set a Keras mixed-precision policy in it; --legacy_imports=on where it is TensorFlow 1"
+        " code after all.",
     ),
     "GMP026": Code(
         CANNOT_CONVERT,
@@ -154,7 +155,8 @@ CODES = {
     ),
     "GMP103": Code(
         0,
-        "Gradients of several towers are clipped one by one, or those that a loop takes in turns not at all.",
+        "Gradients of several towers are clipped one by one, or those that a loop takes in turns"
+        " not at all.",
         "Clip after adding up, in the model.",
     ),
     "GMP105": Code(
@@ -193,7 +195,8 @@ CODES = {
     "GMP112": Code(
         0,
         "A write can't be skipped with its step.",
-        "Use a fixed --loss_scale that never overflows, or update variables outside the function or loop.",
+        "Use a fixed --loss_scale that never overflows, or update variables outside the function or"
+        " loop.",
     ),
     "GMP113": Code(
         0,
@@ -203,7 +206,8 @@ CODES = {
     "GMP120": Code(
         0,
         "No matmul or convolution computes in half precision.",
-        "Do as the reason in the message says; --compute_dtype=float32 where scaling and clipping alone are wanted.",
+        "Do as the reason in the message says; --compute_dtype=float32 where scaling and clipping"
+        " alone are wanted.",
     ),
     "GMP121": Code(
         0,

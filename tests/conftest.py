@@ -78,7 +78,10 @@ def pytest_terminal_summary(terminalreporter):
         NO_CORPUS in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())
     )
     if count:
-        text = "skipped %d tests on recorded graphs of others, beside those of tests/data: to run them, set %s to the folder with corpus/meta"
+        text = (
+            "skipped %d tests on recorded graphs of others, beside those of tests/data: to run"
+            " them, set %s to the folder with corpus/meta"
+        )
         terminalreporter.write_line(text % (count, VARIABLE))
 
 

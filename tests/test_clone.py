@@ -42,8 +42,8 @@ def test_without_the_corpus_its_tests_are_skipped_and_one_line_says_so(tmp_path)
     assert done.returncode == 0, out[-2000:]
     (said,) = [line for line in out.splitlines() if VARIABLE in line]
     count = re.match(
-        r"skipped (\d+) tests on recorded graphs of others, .* set %s to the folder with corpus/meta$"
-        % VARIABLE,
+        r"skipped (\d+) tests on recorded graphs of others, .* set %s to the folder with"
+        r" corpus/meta$" % VARIABLE,
         said,
     ).group(1)
     assert int(count) > 20 and re.match(r"\d+ skipped, \d+ deselected in", out.splitlines()[-1]), (

@@ -337,12 +337,18 @@ def test_a_breach_is_found(name, source, problem):
     [
         (
             "graphmp.cli.diff",
-            "import graphmp.cli.parser\ndef run():\n    from graphmp.compare import model\n    print(model)",
+            (
+                "import graphmp.cli.parser\ndef run():\n    from graphmp.compare import model\n   "
+                " print(model)"
+            ),
         ),
         ("graphmp.environment", "import os\nos.environ['A'] = '1'"),
         (
             "graphmp.recipe.plan",
-            "import tensorflow.compat.v1 as tf\nfrom graphmp.recipe import state\nfrom graphmp.graph.structure.view import GraphView",
+            (
+                "import tensorflow.compat.v1 as tf\nfrom graphmp.recipe import state\nfrom"
+                " graphmp.graph.structure.view import GraphView"
+            ),
         ),
     ],
 )

@@ -25,8 +25,12 @@ SHIPPED = [
 STAND_IN = "nvidia-tensorflow"
 STAND_IN_FILES = {
     "tensorflow/__init__.py": "__version__ = '1.15.5'\n",
-    "nvidia_tensorflow-1.15.5+nv0.dist-info/METADATA": "Metadata-Version: 2.1\nName: nvidia-tensorflow\nVersion: 1.15.5+nv0\n",
-    "nvidia_tensorflow-1.15.5+nv0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "nvidia_tensorflow-1.15.5+nv0.dist-info/METADATA": (
+        "Metadata-Version: 2.1\nName: nvidia-tensorflow\nVersion: 1.15.5+nv0\n"
+    ),
+    "nvidia_tensorflow-1.15.5+nv0.dist-info/WHEEL": (
+        "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    ),
     "nvidia_tensorflow-1.15.5+nv0.dist-info/top_level.txt": "tensorflow\n",
 }
 OLD_NUMPY = {"3.7": "1.18.5"}.get(
@@ -238,8 +242,8 @@ def test_the_doctor_names_who_provides_tensorflow(beside):
     environment, _ = beside
     out = environment.shell("graphmp doctor", environment.folder, check=False)
     assert (
-        "nvidia-tensorflow 1.15.5+nv0 does not import: ModuleNotFoundError: No module named 'tensorflow.compat'"
-        in out
+        "nvidia-tensorflow 1.15.5+nv0 does not import: ModuleNotFoundError: No module named"
+        " 'tensorflow.compat'" in out
     )
 
 

@@ -233,8 +233,8 @@ class Bench:
                 "more --seconds narrow it" if self.seconds else "more --rounds or --steps narrow it"
             )
         return (
-            "the interval includes 1 and reaches %.0f%% to either side: there is no difference to speak of"
-            % (100 * NARROW)
+            "the interval includes 1 and reaches %.0f%% to either side: there is no difference to"
+            " speak of" % (100 * NARROW)
         )
 
     def _waiting(self, base: BenchRun) -> Optional[float]:
@@ -292,9 +292,11 @@ class Bench:
             "status": run.status,
             "message": run.message,
             "apart": run.apart,
-            "milliseconds": _milliseconds({**seconds._asdict(), "step": step_time(run.rounds)})
-            if seconds
-            else None,
+            "milliseconds": (
+                _milliseconds({**seconds._asdict(), "step": step_time(run.rounds)})
+                if seconds
+                else None
+            ),
             "rounds": [[round(1000 * second, 4) for second in steps] for steps in run.rounds],
             "speedup": ratio._asdict() if ratio else None,
             "examples_per_second": run.examples_per_second,

@@ -148,7 +148,10 @@ def _scaling(m: MeasuredStep) -> Iterator[Cause]:
 def _shapes(m: MeasuredStep) -> Iterator[Cause]:
     share = m.converted.share("misfits")
     if m.on_gpu and share >= _LEAST:
-        text = "%s of %s in matmuls and convolutions are spent on dimensions that are no multiples of 8"
+        text = (
+            "%s of %s in matmuls and convolutions are spent on dimensions that are no multiples"
+            " of 8"
+        )
         yield Cause(SHAPES, share, text % (_ms(m.converted.misfits), _ms(m.converted.products)))
 
 

@@ -24,8 +24,8 @@ def why_missing(compute_dtype: str) -> str:
     """Why the pass isn't available for a compute dtype; empty if it is."""
     if tf.__version__ < "2":
         return (
-            "TensorFlow %s has its pass inside a session on a GPU alone; it can be called ahead of time on TensorFlow 2"
-            % tf.__version__
+            "TensorFlow %s has its pass inside a session on a GPU alone; it can be called ahead of"
+            " time on TensorFlow 2" % tf.__version__
         )
     return "" if compute_dtype in PASSES else "its passes convert to %s" % " and ".join(PASSES)
 

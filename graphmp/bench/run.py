@@ -281,8 +281,8 @@ def _about_sizes(made: Sequence[BatchFile], options: Options) -> List[str]:
     asked = ",".join(map(str, options.batch_sizes))
     if made[0].batch_size is None:
         return [
-            "nothing that is fed has a batch dimension: the graph makes its own batches, and --batch_sizes=%s does nothing"
-            % asked
+            "nothing that is fed has a batch dimension: the graph makes its own batches, and"
+            " --batch_sizes=%s does nothing" % asked
         ]
     sizes = ", ".join(str(each.batch_size) for each in made)
     return [

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from graphmp.audit.audit import Audit
     from graphmp.conversion.conversion import Conversion
 
-HELP = "run a training graph and its conversion on the same batches: overflow, underflow and error per tensor, loss-scale advice, repair"
+HELP = (
+    "run a training graph and its conversion on the same batches: overflow, underflow and error per"
+    " tensor, loss-scale advice, repair"
+)
 EXAMPLE = """  graphmp audit model.ckpt.meta --data batches.npz
   graphmp audit model.py --data feeds.py:batches --steps 100 --html audit.html
   graphmp audit model.ckpt.meta --random_data --fix model.policy
@@ -99,7 +102,8 @@ def options_for_graphs() -> Dict[str, Any]:
     if options["engine"] == "recipe":
         raise GraphmpError(
             "GMP020",
-            "--engine=recipe: audit compares node by node, and accepts auto and rewrite, which keep their names",
+            "--engine=recipe: audit compares node by node, and accepts auto and rewrite, which keep"
+            " their names",
         )
     return dict(options, engine="rewrite")
 

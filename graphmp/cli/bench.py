@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from graphmp.bench.bench import Bench, BenchRun
     from graphmp.doctor.devices import Device
 
-HELP = "time a training graph, its conversion and TensorFlow's own rewrite in one run, and say why it isn't faster"
+HELP = (
+    "time a training graph, its conversion and TensorFlow's own rewrite in one run, and say why it"
+    " isn't faster"
+)
 EXAMPLE = """  graphmp bench model.ckpt.meta --batch_sizes 32,64,128
   graphmp bench model.py --data feeds.py:batches --plot bench.svg -- --learning_rate 0.1
   graphmp bench model.ckpt.meta --batch_sizes 64 --memory_limit 2GB --json > bench.json
@@ -102,14 +105,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rounds",
         type=int,
         metavar="N",
-        help="how often each graph has its turn (default: until --seconds are up, or speed-ups are known within 1%%)",
+        help=(
+            "how often each graph has its turn (default: until --seconds are up, or speed-ups are"
+            " known within 1%%)"
+        ),
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of made-up batches")
     parser.add_argument(
         "--memory_limit",
         default="",
         metavar="SIZE",
-        help="what the process of a graph may take, or its share of a GPU: 1500MB, 2GB (default: no limit)",
+        help=(
+            "what the process of a graph may take, or its share of a GPU: 1500MB, 2GB (default: no"
+            " limit)"
+        ),
     )
     parser.add_argument(
         "--plot",
@@ -292,9 +301,11 @@ def _head(found: Bench) -> List[Line]:
         *(("steps", how) for how in text.methods(found)),
         (
             "memory",
-            "a graph's process may take %s" % size(found.memory_limit)
-            if found.memory_limit
-            else "",
+            (
+                "a graph's process may take %s" % size(found.memory_limit)
+                if found.memory_limit
+                else ""
+            ),
         ),
         ("input", text.input_line(found)),
         ("sums", text.sums(found)),

@@ -48,7 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="DIR",
-        help="folder for original.meta, converted.meta, report.json, diff.html, flags.txt (default: SOURCE_graphmp)",
+        help=(
+            "folder for original.meta, converted.meta, report.json, diff.html, flags.txt (default:"
+            " SOURCE_graphmp)"
+        ),
     )
     parser.add_argument(
         "--check",
@@ -58,7 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="then prove what was written, and run it, as `graphmp verify` does; exit 1 unless it is proved",
+        help=(
+            "then prove what was written, and run it, as `graphmp verify` does; exit 1 unless it is"
+            " proved"
+        ),
     )
     parser.add_argument(
         "--data",

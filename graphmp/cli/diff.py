@@ -74,7 +74,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report",
         metavar="FILE",
-        help="report.json of the conversion, for the reasons (default: the one beside B, where there is one)",
+        help=(
+            "report.json of the conversion, for the reasons (default: the one beside B, where there"
+            " is one)"
+        ),
     )
 
 
@@ -176,9 +179,11 @@ def _verdict(diff: Diff, args: argparse.Namespace) -> Iterator[Tuple[str, str]]:
     if args.check and _passes(diff):
         yield (
             "passed",
-            "passed: every difference is explained, every claim is proved"
-            if diff.changes
-            else "passed: no difference",
+            (
+                "passed: every difference is explained, every claim is proved"
+                if diff.changes
+                else "passed: no difference"
+            ),
         )
     elif args.check:
         yield (
@@ -236,14 +241,14 @@ def _read_report(path: pathlib.Path) -> Dict[str, Any]:
     if not isinstance(report, dict) or not _are_rows(report.get("changes"), node=str):
         raise GraphmpError(
             "GMP002",
-            '--report=%s: no list "changes" of nodes with reasons; accepted is the report.json of a conversion'
-            % path,
+            '--report=%s: no list "changes" of nodes with reasons; accepted is the report.json of a'
+            " conversion" % path,
         )
     if not _are_rows(report.get("float32_nodes", []), body=str, kind=str, reason=str, nodes=list):
         raise GraphmpError(
             "GMP002",
-            '--report=%s: no list "float32_nodes" of reasons with nodes; accepted is the report.json of a conversion'
-            % path,
+            '--report=%s: no list "float32_nodes" of reasons with nodes; accepted is the'
+            " report.json of a conversion" % path,
         )
     return report
 

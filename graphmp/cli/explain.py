@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from graphmp.inspect.alternatives import Flag
     from graphmp.inspect.explanation import Explanation, Link, UnitExplanation
 
-HELP = "say why a node has its dtype and which flag changes that, or what an error or warning code means"
+HELP = (
+    "say why a node has its dtype and which flag changes that, or what an error or warning code"
+    " means"
+)
 EXAMPLE = """  graphmp explain model.ckpt.meta dense/BiasAdd
   graphmp explain model_graphmp/converted.meta dense/kernel/read_graphmp_float16
   graphmp explain GMP012
@@ -98,8 +101,8 @@ def _code(args: argparse.Namespace) -> int:
     if code is None and not _CODE.match(name):
         raise GraphmpError(
             "GMP001",
-            "graphmp explain %s: NODE is missing, or a code such as GMP012; see `graphmp explain --help`"
-            % args.graph,
+            "graphmp explain %s: NODE is missing, or a code such as GMP012; see `graphmp explain"
+            " --help`" % args.graph,
         )
     if code is None:
         raise GraphmpError(
@@ -189,7 +192,10 @@ def _with_flags(
         return found, ""
     dtype = config.compute_dtype if flags[0].text.startswith("--keep_float32") else "float32"
     reason = found.changes[-1]["reason"] if found.changes else "as the build function made it"
-    rule = "the recipe makes what follows the inputs of the build function half precision, by the op policy, up to the loss"
+    rule = (
+        "the recipe makes what follows the inputs of the build function half precision, by the op"
+        " policy, up to the loss"
+    )
     found = found._replace(
         units=(UnitExplanation("dtype", dtype, reason, rule, [], [], list(flags)),)
     )
@@ -253,7 +259,10 @@ def _beside(
 def _refuse_flags(path: str) -> None:
     given = ["--%s" % name for name in FLAGS if FLAGS[name].present]
     if given:
-        text = "%s: %s is a converted graph, explained by the flags of its conversion; give the original to try others"
+        text = (
+            "%s: %s is a converted graph, explained by the flags of its conversion; give the"
+            " original to try others"
+        )
         raise GraphmpError("GMP002", text % (", ".join(sorted(given)), path))
 
 

@@ -22,17 +22,20 @@ def conversion_flags() -> flags.FlagValues:
     text(
         "engine",
         Config.engine,
-        "auto|recipe|rewrite: how to convert; auto takes the recipe where there is a build function and the result is proved",
+        "auto|recipe|rewrite: how to convert; auto takes the recipe where there is a build function"
+        " and the result is proved",
     )
     text(
         "compute_dtype",
         Config.compute_dtype,
-        "float16|bfloat16|float32: what matmuls and convolutions compute in; float32 adds scaling and clipping alone",
+        "float16|bfloat16|float32: what matmuls and convolutions compute in; float32 adds scaling"
+        " and clipping alone",
     )
     text(
         "loss_scale",
         "",
-        "dynamic|none|NUMBER: default dynamic, with bfloat16 none; only a dynamic scale skips steps that are not finite",
+        "dynamic|none|NUMBER: default dynamic, with bfloat16 none; only a dynamic scale skips steps"
+        " that are not finite",
     )
     text(
         "loss_scale_initial", "%g" % Config.loss_scale_initial, "where a dynamic loss scale starts"
@@ -62,17 +65,20 @@ def conversion_flags() -> flags.FlagValues:
     text(
         "op_policy",
         "",
-        "file of lines `allow|infer|clear|deny OpName`, `-OpName` and `keep_float32 REGEX`, on top of the shipped lists",
+        "file of lines `allow|infer|clear|deny OpName`, `-OpName` and `keep_float32 REGEX`, on top"
+        " of the shipped lists",
     )
     text(
         "ranges",
         "",
-        "file of `graphmp audit -o`: what overflowed there stays float32, and so does what reads it",
+        "file of `graphmp audit -o`: what overflowed there stays float32, and so does what"
+        " reads it",
     )
     repeated("fetch", "a tensor that keeps name and dtype; repeatable")
     repeated(
         "loss",
-        "of a built graph: scale the gradients of this tensor alone, found by itself otherwise; repeatable",
+        "of a built graph: scale the gradients of this tensor alone, found by itself otherwise;"
+        " repeatable",
     )
     repeated(
         "train_op", "of a built graph: the op that trains, found by itself otherwise; repeatable"

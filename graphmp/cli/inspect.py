@@ -62,7 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cost",
         action="store_true",
-        help="print the bytes that a step moves instead: by op, by cast, and what the minimum cut chose",
+        help=(
+            "print the bytes that a step moves instead: by op, by cast, and what the minimum cut"
+            " chose"
+        ),
     )
     parser.add_argument(
         "--wire",
@@ -233,7 +236,8 @@ def _islands(found: Inspection) -> List[Line]:
     """With the reason and the flag below each."""
     rows = [(size(row.bytes), row.op, like(row.node, row.nodes)) for row in found.islands]
     lines = section(
-        "float32 between half precision: what the casts around it move, why, and the flag that changes it",
+        "float32 between half precision: what the casts around it move, why, and the flag that"
+        " changes it",
         rows,
         MOST,
     )

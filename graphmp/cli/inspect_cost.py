@@ -52,7 +52,10 @@ def _head(found: Costs, name: str) -> List[Line]:
     from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
     from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES
 
-    text = "%s; unknown dimensions count as %d, a while loop as %d iterations where the graph names no number"
+    text = (
+        "%s; unknown dimensions count as %d, a while loop as %d iterations where the graph names no"
+        " number"
+    )
     text %= counted(found.trains), UNKNOWN_DIMENSION, UNKNOWN_DIMENSION
     lines = head(name, text, found.notes, found.error)
     share = 100 * found.after.moved / max(found.before.moved, 1)
@@ -73,7 +76,10 @@ def _head(found: Costs, name: str) -> List[Line]:
             ),
         )
     )
-    model = "an element of a float32 tensor costs %d bytes more to write and to read than one of half precision, a cast of it %d; a fused op nothing"
+    model = (
+        "an element of a float32 tensor costs %d bytes more to write and to read than one of half"
+        " precision, a cast of it %d; a fused op nothing"
+    )
     return [*lines, ("row", labelled("model", model % (SAVED_BYTES, CAST_BYTES)))]
 
 

@@ -41,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         action="store_true",
-        help="print what a step keeps in memory instead: activations for the backward pass, the peak",
+        help=(
+            "print what a step keeps in memory instead: activations for the backward pass, the peak"
+        ),
     )
     parser.add_argument(
         "--batch_size",
@@ -138,13 +140,17 @@ def _head(found: Comparison, name: str) -> List[Line]:
     as_well = (
         ", and TensorFlow infers others from that" if found.inferred else " (--batch_size=N: as N)"
     )
-    text = "by static shapes; unknown dimensions count as %d%s, a while loop as %d iterations where the graph names no number"
+    text = (
+        "by static shapes; unknown dimensions count as %d%s, a while loop as %d iterations where"
+        " the graph names no number"
+    )
     text %= found.unknown, as_well, UNKNOWN_DIMENSION
     lines = head(name, text, found.notes, found.error)
     if not found.original.trains and any(row["code"] == "GMP105" for row in found.notes):
         lines.append(
             note(
-                "no training step was found: nothing is kept for a backward pass; the peak is that of all results"
+                "no training step was found: nothing is kept for a backward pass; the peak is that"
+                " of all results"
             )
         )
     elif not found.original.trains:

@@ -165,7 +165,8 @@ class Run(Observer):
         if graph not in self._left:
             self._left.add(graph)
             self._say(
-                "@graphmp.mixed_precision converted the graph while it was built: it trains as that made it"
+                "@graphmp.mixed_precision converted the graph while it was built: it trains as that"
+                " made it"
             )
 
     def failed(self, error: Exception) -> bool:
@@ -195,9 +196,11 @@ class Run(Observer):
         for text in (
             self._ends.values()
             if self._ends
-            else []
-            if self._left or self._written.eagerly
-            else ["nothing was trained in this process"]
+            else (
+                []
+                if self._left or self._written.eagerly
+                else ["nothing was trained in this process"]
+            )
         ):
             self._say(text)
 

@@ -62,7 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="prove the conversion at its first step, and run both graphs on that batch; say so in a line",
+        help=(
+            "prove the conversion at its first step, and run both graphs on that batch; say so in a"
+            " line"
+        ),
     )
     parser.add_argument(
         "--debug_overflow",
@@ -73,7 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--legacy_imports",
         default="auto",
         choices=LEGACY_IMPORTS,
-        help="make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where the script needs it)",
+        help=(
+            "make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where"
+            " the script needs it)"
+        ),
     )
     parser.add_argument(
         "script",

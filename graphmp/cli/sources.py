@@ -18,7 +18,10 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="a graph (.meta, .pb, .pbtxt, a SavedModel), model.py, or model.py:FUNCTION (default: build_training_model)",
+        help=(
+            "a graph (.meta, .pb, .pbtxt, a SavedModel), model.py, or model.py:FUNCTION (default:"
+            " build_training_model)"
+        ),
     )
     parser.add_argument(
         "--tag",
@@ -31,7 +34,10 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=DTYPE[SHAPE]",
-        help="tensor argument of a build function that the file never calls; ? is an unknown dimension",
+        help=(
+            "tensor argument of a build function that the file never calls; ? is an unknown"
+            " dimension"
+        ),
     )
     parser.add_argument(
         "--arg",
@@ -44,7 +50,10 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         "--legacy_imports",
         default="auto",
         choices=LEGACY_IMPORTS,
-        help="make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where the file needs it)",
+        help=(
+            "make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where"
+            " the file needs it)"
+        ),
     )
 
 

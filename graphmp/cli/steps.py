@@ -54,7 +54,10 @@ def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note:
         "--arithmetic",
         default="auto",
         choices=ARITHMETIC,
-        help="half precision by this machine's kernels, or simulated: computed in float32 and rounded (auto: simulated without a GPU)",
+        help=(
+            "half precision by this machine's kernels, or simulated: computed in float32 and"
+            " rounded (auto: simulated without a GPU)"
+        ),
     )
     parser.add_argument(
         "--tolerance",
@@ -75,8 +78,8 @@ def options_of_steps(args: argparse.Namespace) -> Options:
     if args.steps < 1 or args.batch_size < 1 or not args.tolerance > 0:
         raise GraphmpError(
             "GMP002",
-            "--steps, --batch_size and --tolerance: found %d, %d, %g; accepted are numbers above zero"
-            % (args.steps, args.batch_size, args.tolerance),
+            "--steps, --batch_size and --tolerance: found %d, %d, %g; accepted are numbers above"
+            " zero" % (args.steps, args.batch_size, args.tolerance),
         )
     return Options(
         args.data, args.steps, args.batch_size, args.seed, args.checkpoint, args.arithmetic

@@ -43,13 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expect",
         metavar="FILE",
-        help="flags of graphmp convert, one a line, that its parameters must have (default: its own claim)",
+        help=(
+            "flags of graphmp convert, one a line, that its parameters must have (default: its own"
+            " claim)"
+        ),
     )
     parser.add_argument(
         "--devices",
         metavar="CPU,GPU",
         default="CPU,GPU",
-        help="where nodes without a device may run: what is half needs a kernel there (default: both)",
+        help=(
+            "where nodes without a device may run: what is half needs a kernel there (default:"
+            " both)"
+        ),
     )
     add_steps(parser, required=False, steps=STEPS, note=" where data is given")
     parser.add_argument("--json", action="store_true", help="print it for machines")

@@ -89,8 +89,8 @@ def make_arguments(
     if names[:1] == ["self"]:
         raise GraphmpError(
             "GMP007",
-            "%s is a method that the file never calls; name a function, or pass the file arguments that make it call it"
-            % label,
+            "%s is a method that the file never calls; name a function, or pass the file arguments"
+            " that make it call it" % label,
         )
     required = [
         p.name

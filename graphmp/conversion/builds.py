@@ -15,7 +15,10 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.io.files import read_graph
 
 # The child finds graphmp where this process did; the script's own folder comes first in its path.
-CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.conversion.child import main; main(sys.argv[1])"
+CHILD = (
+    "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.conversion.child import main;"
+    " main(sys.argv[1])"
+)
 ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent.parent)
 
 

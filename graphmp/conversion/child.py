@@ -103,8 +103,8 @@ class Build:
         if tf.executing_eagerly():
             raise GraphmpError(
                 "GMP011",
-                "%s is called while TensorFlow executes eagerly: call tf.disable_v2_behavior() first"
-                % self.source.function,
+                "%s is called while TensorFlow executes eagerly: call tf.disable_v2_behavior()"
+                " first" % self.source.function,
             )
         self.graph = tf.get_default_graph()
         with self._lock:

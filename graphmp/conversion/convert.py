@@ -92,8 +92,8 @@ def convert(
     if config.engine == "recipe":
         raise GraphmpError(
             "GMP002",
-            "--engine=recipe: %s is a graph; the recipe takes Python files, accepted here are auto and rewrite"
-            % name,
+            "--engine=recipe: %s is a graph; the recipe takes Python files, accepted here are auto"
+            " and rewrite" % name,
         )
     return convert_graph(
         original, Identity(name, digest, kind), config, stages, _flagfile(config, name, tag)
@@ -146,5 +146,6 @@ def _check_served(config: Config) -> None:
     if not isinstance(config.loss_scale, (str, float)):
         raise GraphmpError(
             "GMP002",
-            "loss_scale: a tensor or function is for the decorator; accepted here are dynamic, none or a positive number",
+            "loss_scale: a tensor or function is for the decorator; accepted here are dynamic, none"
+            " or a positive number",
         )

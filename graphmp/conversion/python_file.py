@@ -75,8 +75,10 @@ class Script(NamedTuple):
             "inputs": list(self.inputs),
             "args": list(self.args),
             "config": asdict(config),
-            "legacy_imports": self.legacy_imports == "on"
-            or (self.legacy_imports == "auto" and written.needs_version_1),
+            "legacy_imports": (
+                self.legacy_imports == "on"
+                or (self.legacy_imports == "auto" and written.needs_version_1)
+            ),
             "asks_for_version_1": written.asks_for_version_1,
             "imports": sorted(written.imports),
             "plain": False,
@@ -98,8 +100,8 @@ def convert_file(
     if named and config.engine == "recipe":
         raise GraphmpError(
             "GMP002",
-            "--%s with --engine=recipe: it is for built graphs; accepted are --engine=auto and rewrite"
-            % named,
+            "--%s with --engine=recipe: it is for built graphs; accepted are --engine=auto and"
+            " rewrite" % named,
         )
     if named or config.engine == "rewrite" or not script.source.function:
         reason = (
@@ -191,7 +193,10 @@ def _recorded(seen: Dict[str, Any]) -> List[Recorded]:
 
 def _other_options(seen: Dict[str, Any]) -> List[Dict[str, str]]:
     """Warnings for functions that the script decorates with options other than the conversion's."""
-    text = "is decorated with %s, and a conversion goes by its own flags: give these to convert it as it trains"
+    text = (
+        "is decorated with %s, and a conversion goes by its own flags: give these to convert it as"
+        " it trains"
+    )
     return [
         warning("GMP123", name, text % " ".join(options))
         for name, options in sorted(seen["decorated"].items())
@@ -218,8 +223,8 @@ def _check_keras() -> None:
     ):
         raise GraphmpError(
             "GMP009",
-            "TensorFlow %s would be without legacy Keras: install tf-keras, and set TF_USE_LEGACY_KERAS=1 or leave it unset"
-            % tf.__version__,
+            "TensorFlow %s would be without legacy Keras: install tf-keras, and set"
+            " TF_USE_LEGACY_KERAS=1 or leave it unset" % tf.__version__,
         )
 
 
@@ -231,7 +236,10 @@ def _check_coverage(report: Dict[str, Any], source: Source, kept: int) -> None:
         and coverage["tensor_core_ops"] > kept
         and not coverage["converted_ops"]
     ):
-        message = "%s: %s makes none of the graph's %d matmuls and convolutions; name the function that does, as %s:FUNCTION"
+        message = (
+            "%s: %s makes none of the graph's %d matmuls and convolutions; name the function that"
+            " does, as %s:FUNCTION"
+        )
         raise GraphmpError(
             "GMP015",
             message % (source.path, source.function, coverage["tensor_core_ops"], source.path),

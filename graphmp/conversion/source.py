@@ -14,7 +14,8 @@ GRAPH_FILES = (".meta", ".pb", ".pbtxt")
 LEGACY_IMPORTS = ("auto", "on", "off")
 DEFAULT_FUNCTION = "build_training_model"
 _PYTHON_2 = re.compile(
-    "Missing parentheses in call to '(print|exec)'|[Mm]ultiple exception types must be parenthesized|leading zeros in decimal|invalid token"
+    "Missing parentheses in call to '(print|exec)'|[Mm]ultiple exception types must be"
+    " parenthesized|leading zeros in decimal|invalid token"
 )
 
 

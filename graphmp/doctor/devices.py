@@ -51,14 +51,23 @@ def _limits(device: Device, dtype: str) -> Iterator[str]:
     if dtype == "float32":
         yield "nothing is in half precision: only loss scaling and clipping are timed"
     elif device.on_gpu and device.capability < TENSOR_CORES:
-        yield "a GPU below compute capability 7.0 has no Tensor Cores: half precision saves memory there, hardly time"
+        yield (
+            "a GPU below compute capability 7.0 has no Tensor Cores: half precision saves memory"
+            " there, hardly time"
+        )
     elif device.on_gpu and dtype == "bfloat16" and device.capability < BFLOAT16_CORES:
-        yield "a GPU below compute capability 8.0 has no Tensor Cores for bfloat16: take --compute_dtype=float16"
+        yield (
+            "a GPU below compute capability 8.0 has no Tensor Cores for bfloat16: take"
+            " --compute_dtype=float16"
+        )
     elif not device.on_gpu and dtype == "float16":
         better = "; --compute_dtype=bfloat16 is fast here" if device.fast_bfloat16 else ""
         yield "float16 is emulated on a CPU: these times say nothing about a GPU%s" % better
     elif not device.on_gpu and not device.fast_bfloat16:
-        yield "this CPU, or this TensorFlow on it, has no bfloat16 in hardware: these times say nothing about a machine that has"
+        yield (
+            "this CPU, or this TensorFlow on it, has no bfloat16 in hardware: these times say"
+            " nothing about a machine that has"
+        )
 
 
 def accumulation(errors: Mapping[str, Optional[float]], dtype: str) -> Dict[str, Optional[str]]:

@@ -204,7 +204,10 @@ def gpu(facts: Facts) -> List[Finding]:
     """One finding for each GPU; none is no fault, since conversion needs none."""
     if facts.probe["gpus"]:
         return [_one_gpu(description, facts) for description in facts.probe["gpus"]]
-    found = "none: convert, diff and training on the CPU work without; half precision is faster on a GPU with Tensor Cores"
+    found = (
+        "none: convert, diff and training on the CPU work without; half precision is faster on a"
+        " GPU with Tensor Cores"
+    )
     if not facts.driver:
         return [Finding("GPU", found)]
     if facts.tensorflow == OLD:
@@ -261,7 +264,8 @@ def channels_first(facts: Facts) -> List[Finding]:
         return [
             Finding(
                 "channels first",
-                "this TensorFlow's CPU trains channels-first convolutions in float32, not in float16",
+                "this TensorFlow's CPU trains channels-first convolutions in float32, not in"
+                " float16",
                 cure=cure,
             )
         ]

@@ -106,11 +106,20 @@ def _not_audited(view: GraphView, train: Sequence[str], losses: List[Dict[str, A
     step = view.ancestors(train)
     updates = {name for loss in losses for name in loss["updates"]}
     if not fetchable(losses):
-        return "gradients are taken in a function or a loop that trains, into which an audit does not look"
+        return (
+            "gradients are taken in a function or a loop that trains, into which an audit does not"
+            " look"
+        )
     for loss in fetchable(losses):
         gradients = [parse_input(text).node for text in loss["gradients"]]
         if not step.issuperset(gradients):
-            return "an update takes gradients that are fed: there are no two steps to hold against each other"
+            return (
+                "an update takes gradients that are fed: there are no two steps to hold against"
+                " each other"
+            )
         if view.ancestors(gradients) & updates:
-            return "gradients are computed behind the update of another loss: the two steps can't be computed side by side"
+            return (
+                "gradients are computed behind the update of another loss: the two steps can't be"
+                " computed side by side"
+            )
     return ""

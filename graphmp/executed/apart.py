@@ -39,7 +39,10 @@ def verified_apart(
         batch = "the first step's batch" if found is not None else "made-up batches"
         found = found if found is not None else _verify(folder, ["--random_data"])
     if found is None:
-        return "not verified: the step doesn't run by itself, on the first step's batch or on made-up ones"
+        return (
+            "not verified: the step doesn't run by itself, on the first step's batch or on made-up"
+            " ones"
+        )
     still = [claim for claim in found["claims"] if claim["verdict"] in ("failed", "not proved")]
     if not still:
         proved = sum(claim["verdict"] == "proved" for claim in found["claims"])

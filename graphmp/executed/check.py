@@ -232,7 +232,8 @@ class Executed:
             return Claim(
                 name,
                 NOT_PROVED,
-                "the original's first step on this data leaves variables that are not finite: give batches with --data",
+                "the original's first step on this data leaves variables that are not finite: give"
+                " batches with --data",
             )
         if not same.moved(wanted):
             return Claim(
@@ -315,7 +316,8 @@ class Executed:
             return Claim(
                 AGREES,
                 NOT_PROVED,
-                "the recipe built a graph of its own, whose gradients can't be compared node by node",
+                "the recipe built a graph of its own, whose gradients can't be compared node by"
+                " node",
             )
         self._begin("auditing")
         try:
@@ -443,13 +445,16 @@ def _skipped(seen: SkipFindings, simulated: bool) -> Claim:
             tuple(seen.idle),
         )
     text = (
-        "with infinity in each of %d gradients in turn%s%s nothing is written%s, and the next step trains%s"
+        "with infinity in each of %d gradients in turn%s%s nothing is written%s, and the next step"
+        " trains%s"
         % (
             seen.gradients,
             " and in %s" % some(seen.activations) if seen.activations else "",
-            " (half precision widened to float32 but for the first gradient of each loss)"
-            if simulated
-            else "",
+            (
+                " (half precision widened to float32 but for the first gradient of each loss)"
+                if simulated
+                else ""
+            ),
             " but %s" % some(sorted(seen.written)) if seen.written else "",
             "; the step does not reach %s" % some(seen.idle) if seen.idle else "",
         )

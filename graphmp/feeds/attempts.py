@@ -138,7 +138,10 @@ def _most_common(sizes: Iterable[Optional[int]]) -> List[int]:
 def _failed(error: Optional[Exception], tried: int) -> GraphmpError:
     node = getattr(error, "node_def", None)
     where = "" if node is None else "%s: " % node.name
-    text = "the graph runs with none of %d made-up batches; the last error is %s: %s%s; give batches with --data"
+    text = (
+        "the graph runs with none of %d made-up batches; the last error is %s: %s%s; give batches"
+        " with --data"
+    )
     return GraphmpError(
         "GMP013", text % (tried, type(error).__name__, where, first_line(error)), exit_status=2
     )

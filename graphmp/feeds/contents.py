@@ -224,7 +224,10 @@ class Contents:
         uses = [use for use in self._uses[tensor.name] if use.node.name in self._run]
         for use in uses:
             if use.node.op in _PARSES:
-                message = "--random_data: %s goes into %s, a %s, for which no strings can be made up; give batches with --data"
+                message = (
+                    "--random_data: %s goes into %s, a %s, for which no strings can be made up;"
+                    " give batches with --data"
+                )
                 raise GraphmpError("GMP002", message % (tensor, use.node.name, use.node.op))
         return DIGITS if any(use.node.op == "StringToNumber" for use in uses) else LETTERS
 

@@ -103,8 +103,8 @@ def _wanted(view: GraphView, tensor: Any) -> Wanted:
     ):
         raise GraphmpError(
             "GMP002",
-            "%s is a %s, which has no data to feed; accepted are tensors of numbers, bools and strings"
-            % (tensor.name, dtype.name),
+            "%s is a %s, which has no data to feed; accepted are tensors of numbers, bools and"
+            " strings" % (tensor.name, dtype.name),
         )
     node = view.nodes[tensor.op.name]
     recorded = recorded_dimensions(node, tensor.value_index, -1)

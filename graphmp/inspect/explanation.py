@@ -210,7 +210,8 @@ class _Explainer:
             return Explanation(
                 name,
                 inside[node],
-                "float32 stays: functions that are not only called, or not at all, are not rewritten inside",
+                "float32 stays: functions that are not only called, or not at all, are not"
+                " rewritten inside",
             )
         inserted = (
             self._inserted(body, node) if decisions is not None and _INSERTED.match(node) else None

@@ -37,7 +37,10 @@ def module(symbol: str) -> MissingContribImport:
 
 def _message(symbol: str, needs: Optional[str]) -> str:
     if needs:
-        text = "%s: tf.contrib.%s needs %s on TensorFlow %s: pip install %s; TensorFlow %s has it built in"
+        text = (
+            "%s: tf.contrib.%s needs %s on TensorFlow %s: pip install %s; TensorFlow %s has it"
+            " built in"
+        )
         return text % (_users_line(), symbol, needs, tf.VERSION, needs, _LAST_WITH_CONTRIB)
     return "%s: tf.contrib.%s has no successor in TensorFlow %s; TensorFlow %s has it" % (
         _users_line(),

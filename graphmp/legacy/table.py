@@ -134,10 +134,18 @@ NAMES: Dict[str, str] = {
     "framework.assert_same_float_dtype": "tf:debugging.assert_same_float_dtype",
     "framework.assert_scalar": "tf:debugging.assert_scalar",
     "framework.convert_to_tensor_or_sparse_tensor": "tf:convert_to_tensor_or_sparse_tensor",
-    "framework.convolutional_delta_orthogonal": "tensorflow.python.ops.init_ops:convolutional_delta_orthogonal",
-    "framework.convolutional_orthogonal_1d": "tensorflow.python.ops.init_ops:convolutional_orthogonal_1d",
-    "framework.convolutional_orthogonal_2d": "tensorflow.python.ops.init_ops:convolutional_orthogonal_2d",
-    "framework.convolutional_orthogonal_3d": "tensorflow.python.ops.init_ops:convolutional_orthogonal_3d",
+    "framework.convolutional_delta_orthogonal": (
+        "tensorflow.python.ops.init_ops:convolutional_delta_orthogonal"
+    ),
+    "framework.convolutional_orthogonal_1d": (
+        "tensorflow.python.ops.init_ops:convolutional_orthogonal_1d"
+    ),
+    "framework.convolutional_orthogonal_2d": (
+        "tensorflow.python.ops.init_ops:convolutional_orthogonal_2d"
+    ),
+    "framework.convolutional_orthogonal_3d": (
+        "tensorflow.python.ops.init_ops:convolutional_orthogonal_3d"
+    ),
     "framework.deprecated": "tensorflow.python.util.deprecation:deprecated",
     "framework.deprecated_arg_values": "tensorflow.python.util.deprecation:deprecated_arg_values",
     "framework.deprecated_args": "tensorflow.python.util.deprecation:deprecated_args",
@@ -185,7 +193,9 @@ NAMES: Dict[str, str] = {
     "util.make_ndarray": "tf:make_ndarray",
     "util.make_tensor_proto": "tf:make_tensor_proto",
     "util.ops_used_by_graph_def": "tensorflow.python.framework.meta_graph:ops_used_by_graph_def",
-    "util.stripped_op_list_for_graph": "tensorflow.python.framework.meta_graph:stripped_op_list_for_graph",
+    "util.stripped_op_list_for_graph": (
+        "tensorflow.python.framework.meta_graph:stripped_op_list_for_graph"
+    ),
 }
 
 

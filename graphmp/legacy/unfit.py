@@ -8,7 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 
-POLICY = "graphmp converts what TensorFlow 1 sessions train; for Keras and eager code: tf.keras.mixed_precision.set_global_policy('mixed_float16')"
+POLICY = (
+    "graphmp converts what TensorFlow 1 sessions train; for Keras and eager code:"
+    " tf.keras.mixed_precision.set_global_policy('mixed_float16')"
+)
 _OTHERS = ("jax", "keras", "mxnet", "tf_keras", "torch")
 
 
@@ -26,13 +29,19 @@ def without_estimator(error: BaseException, place: str) -> Optional[GraphmpError
     wanted = isinstance(error, (AttributeError, ImportError)) and "estimator" in str(error).lower()
     if not wanted or hasattr(tf, "estimator"):
         return None
-    text = "%s: tf.estimator is not in TensorFlow %s, which dropped it in 2.16: run the script on TensorFlow 2.15.1, or on 1.15.5"
+    text = (
+        "%s: tf.estimator is not in TensorFlow %s, which dropped it in 2.16: run the script on"
+        " TensorFlow 2.15.1, or on 1.15.5"
+    )
     return GraphmpError("GMP026", text % (place, tf.__version__))
 
 
 def ran_as_version_1(path: str) -> str:
     """The hint for a script that failed with TensorFlow 1's interface without asking for it."""
-    text = "%s ran as TensorFlow 1 code (tensorflow.compat.v1), though TensorFlow %s has all it uses: --legacy_imports=off runs it as python does"
+    text = (
+        "%s ran as TensorFlow 1 code (tensorflow.compat.v1), though TensorFlow %s has all it uses:"
+        " --legacy_imports=off runs it as python does"
+    )
     return text % (path, tf.__version__)
 
 

@@ -342,7 +342,8 @@ def _global_step() -> Any:
     if step is None:
         raise GraphmpError(
             "GMP002",
-            "loss_scale is a function of the global step and the graph has none; make it first: tf.train.get_or_create_global_step()",
+            "loss_scale is a function of the global step and the graph has none; make it first:"
+            " tf.train.get_or_create_global_step()",
         )
     return step
 

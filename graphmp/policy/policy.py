@@ -74,8 +74,8 @@ class Policy:
             elif words:
                 raise GraphmpError(
                     "GMP010",
-                    "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`, `keep_float32 REGEX`, `# comment`"
-                    % (source, number, line.strip()),
+                    "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`,"
+                    " `keep_float32 REGEX`, `# comment`" % (source, number, line.strip()),
                 )
         lists = {
             c: frozenset(op for op, listed_as in listed.items() if listed_as == c)

@@ -58,7 +58,8 @@ def build(
     if tf.executing_eagerly():
         raise GraphmpError(
             "GMP011",
-            "%s was called while TensorFlow executes eagerly: call tf.disable_v2_behavior() first, or build inside `with tf.Graph().as_default()`"
+            "%s was called while TensorFlow executes eagerly: call tf.disable_v2_behavior() first,"
+            " or build inside `with tf.Graph().as_default()`"
             % getattr(function, "__qualname__", function),
         )
     install()

@@ -54,8 +54,8 @@ def functional_control_flow(op_type: str) -> GraphmpError:
     place = "%s:%d: `%s`: " % where if where else ""
     return GraphmpError(
         "GMP012",
-        "%s%s makes a function of its own; call tf.disable_v2_behavior() or tf.disable_control_flow_v2() before building"
-        % (place, op_type),
+        "%s%s makes a function of its own; call tf.disable_v2_behavior() or"
+        " tf.disable_control_flow_v2() before building" % (place, op_type),
     )
 
 
@@ -79,8 +79,8 @@ def check_coverage(graph: Any, start: int, policy: Policy, config: Config) -> No
         return
     raise GraphmpError(
         "GMP015",
-        "none of the %d matmuls and convolutions, %s the first, would run in %s: no float tensor argument of the build function feeds one; "
-        "pass the inputs to it as arguments"
+        "none of the %d matmuls and convolutions, %s the first, would run in %s: no float tensor"
+        " argument of the build function feeds one; pass the inputs to it as arguments"
         % (len(expected), expected[0].name, config.compute_dtype),
     )
 
@@ -107,8 +107,8 @@ def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
         name = sorted(set(made) - set(expected))[0]
         raise GraphmpError(
             "GMP014",
-            "variable %s does not exist in the float32 build; its name comes from the compute dtype's graph"
-            % name,
+            "variable %s does not exist in the float32 build; its name comes from the compute"
+            " dtype's graph" % name,
         )
 
 
@@ -159,8 +159,8 @@ def _variable_changed(op: Any, expected: str, found: str) -> GraphmpError:
     place = "%s:%d: `%s` " % where if where else ""
     return GraphmpError(
         "GMP014",
-        "%svariable %s would be stored in %s, was %s: it bypasses tf.get_variable (a Keras layer does); use tf.layers or tf.get_variable there"
-        % (place, op.name, found, expected),
+        "%svariable %s would be stored in %s, was %s: it bypasses tf.get_variable (a Keras layer"
+        " does); use tf.layers or tf.get_variable there" % (place, op.name, found, expected),
     )
 
 

@@ -65,6 +65,7 @@ def configured(given: Any, target: str, graph: Any) -> Any:
 def violation(op: Any) -> str:
     """The fault of an update op, in one line."""
     return (
-        "%s (%s): its gradient comes from half precision and is neither unscaled nor gated by graphmp; "
-        "take it with tf.gradients or an optimizer, or use loss_scale='none'" % (op.name, op.type)
+        "%s (%s): its gradient comes from half precision and is neither unscaled nor gated by"
+        " graphmp; take it with tf.gradients or an optimizer, or use loss_scale='none'"
+        % (op.name, op.type)
     )

@@ -31,7 +31,7 @@ def overflowed(path: str) -> FrozenSet[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise GraphmpError(
             "GMP002",
-            "--ranges=%s: found no audit; accepted is what `graphmp audit -o FILE` writes (schema %s)"
-            % (path, SCHEMA),
+            "--ranges=%s: found no audit; accepted is what `graphmp audit -o FILE` writes"
+            " (schema %s)" % (path, SCHEMA),
         )
     return frozenset(name.split(":")[0] for name in names)

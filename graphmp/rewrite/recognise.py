@@ -201,8 +201,8 @@ def _precision(view: GraphView, policy: Policy) -> str:
         )
     if counts[FLOAT64] and not counts[FLOAT32]:
         return (
-            "float64 throughout (%d matmuls and convolutions): left as it is; half precision is for float32 models"
-            % counts[FLOAT64]
+            "float64 throughout (%d matmuls and convolutions): left as it is; half precision is for"
+            " float32 models" % counts[FLOAT64]
         )
     return ""
 

@@ -61,13 +61,16 @@ def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: An
     """
     config = Config.make(**options)
     if config.engine == "rewrite":
-        text = "engine=rewrite: a decorated function takes engine=auto or engine=recipe; `graphmp convert FILE --engine=rewrite` rewrites the graph"
+        text = (
+            "engine=rewrite: a decorated function takes engine=auto or engine=recipe; `graphmp"
+            " convert FILE --engine=rewrite` rewrites the graph"
+        )
         raise GraphmpError("GMP020", text)
     if config.for_built_graphs:
         raise GraphmpError(
             "GMP020",
-            "%s=: it is for graphs that are built already; the decorator changes a graph while it is being built"
-            % config.for_built_graphs,
+            "%s=: it is for graphs that are built already; the decorator changes a graph while it"
+            " is being built" % config.for_built_graphs,
         )
 
     def decorate(target: Any) -> Any:

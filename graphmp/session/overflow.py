@@ -47,7 +47,8 @@ def check_overflow(
     if not ops:
         raise GraphmpError(
             "GMP002",
-            "check_overflow: no gradients were found in the graph; accepted are fetches such as the loss",
+            "check_overflow: no gradients were found in the graph; accepted are fetches such as the"
+            " loss",
         )
     watches = _WATCHES.setdefault(graph, {})
     key = tuple(op.name for op in ops)

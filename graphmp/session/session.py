@@ -139,7 +139,10 @@ def _watched(graph: Any, config: Config) -> LiveGraph:
             ", ".join("%s=%s" % (name, options[name]) for name in differing)
             for options in (given, held)
         ]
-        text = "%s: %s: no effect, for the graph has %s already; one graph is converted once, build another tf.Graph for other options"
+        text = (
+            "%s: %s: no effect, for the graph has %s already; one graph is converted once, build"
+            " another tf.Graph for other options"
+        )
         say(text % ("GMP124", *texts))
     return live
 
@@ -147,8 +150,8 @@ def _watched(graph: Any, config: Config) -> LiveGraph:
 def _end(fate: Fate, compute_dtype: str) -> None:
     if fate.ran and not fate.converted and compute_dtype != "float32":
         say(
-            "GMP120: nothing computed in %s: no run trained, and a graph is converted at the first run that does"
-            % compute_dtype
+            "GMP120: nothing computed in %s: no run trained, and a graph is converted at the first"
+            " run that does" % compute_dtype
         )
 
 

@@ -25,7 +25,10 @@ def session_config(target: str = "") -> Any:
         GraphmpError: GMP002 for an invalid target.
     """
     if not isinstance(target, (str, bytes)):
-        text = "session_config: found a %s, accepted is a target, as tf.Session takes it: a string such as server.target"
+        text = (
+            "session_config: found a %s, accepted is a target, as tf.Session takes it: a string"
+            " such as server.target"
+        )
         raise GraphmpError("GMP002", text % type(target).__name__)
     config = with_session_config(None)
     return unfused(config) if target else config

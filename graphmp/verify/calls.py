@@ -172,8 +172,8 @@ class Calls:
                     if not self._fits(function.dtype(name), port, scales):
                         yield Fault(
                             call.name,
-                            "hands %s to the argument %s of %s, which is no such loss scale, variable or flag"
-                            % (port, name, function.name),
+                            "hands %s to the argument %s of %s, which is no such loss scale,"
+                            " variable or flag" % (port, name, function.name),
                         )
         yield from self._used_otherwise()
 

@@ -90,7 +90,8 @@ def _same(body: Body, functions: Functions) -> Claim:
     claim = _claim(
         "same graph",
         faults,
-        "every node and edge is the original's, once all that was put in is taken for what it means",
+        "every node and edge is the original's, once all that was put in is taken for what it"
+        " means",
     )
     return (
         claim._replace(verdict=NOT_PROVED)
@@ -129,8 +130,8 @@ def _scaled(bodies: Mapping[str, Body], degrees: Degrees) -> Claim:
     if not steps and not faults:
         return Claim(name, NOT_APPLICABLE, "the graph has no loss scale")
     text = (
-        "every write, named output and predicate is free of the scale; %d nodes multiply or divide by it"
-        % len(steps)
+        "every write, named output and predicate is free of the scale; %d nodes multiply or divide"
+        " by it" % len(steps)
     )
     return _claim(
         name,

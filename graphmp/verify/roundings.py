@@ -27,8 +27,8 @@ def roundings(sides: Sides, erasure: Erasure) -> Iterator[Fault]:
         if sides.is_cast(port.node, HALF) and not _below(port.node, gradients):
             yield Fault(
                 name,
-                "gives back what %s has rounded, and nothing between them computes in half precision"
-                % port.node,
+                "gives back what %s has rounded, and nothing between them computes in half"
+                " precision" % port.node,
             )
 
 

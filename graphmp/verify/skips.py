@@ -77,7 +77,8 @@ class Skips:
                     self.faults.append(
                         Fault(
                             name,
-                            "waits for a flag that looks at the values of others, and not at its own",
+                            "waits for a flag that looks at the values of others, and not at"
+                            " its own",
                         )
                     )
 

@@ -18,7 +18,11 @@ from tests.support import painting
 from tests.support.audited import found, graph_of
 from tests.support.models import MODELS, batch_for
 from tests.support.planted import batches
-from tests.support.programs import models, optimizers, state  # noqa: F401  # they register the programs
+from tests.support.programs import (
+    models,
+    optimizers,
+    state,
+)  # noqa: F401  # they register the programs
 from tests.support.programs.running import converted
 from tests.support.training import undecorated
 

@@ -122,7 +122,8 @@ def test_causes_have_their_numbers():
     (found,) = causes(STEP._replace(float32=Shares(0.020, 0.010)))
     assert (
         found.text
-        == "matmuls and convolutions are 50% of the float32 kernels' time; were they free, a step would be 2.00 times as fast"
+        == "matmuls and convolutions are 50% of the float32 kernels' time; were they free, a step"
+        " would be 2.00 times as fast"
     )
     (found,) = causes(STEP._replace(converted=Shares(0.0125, 0.010)))
     assert found.text == "matmuls and convolutions take 10 ms in float16, 9 ms in float32"

@@ -22,7 +22,10 @@ GPU = Device("A100", (8, 0))
         (
             CPU,
             "float16",
-            "float16 is emulated on a CPU: these times say nothing about a GPU; --compute_dtype=bfloat16 is fast here",
+            (
+                "float16 is emulated on a CPU: these times say nothing about a GPU;"
+                " --compute_dtype=bfloat16 is fast here"
+            ),
         ),
         (PLAIN_CPU, "float16", "float16 is emulated on a CPU: these times say nothing about a GPU"),
         (PLAIN_CPU, "bfloat16", "no bfloat16 in hardware"),
@@ -33,7 +36,10 @@ GPU = Device("A100", (8, 0))
         (
             Device("P100", (6, 0)),
             "float16",
-            "below compute capability 7.0 has no Tensor Cores: half precision saves memory there, hardly time",
+            (
+                "below compute capability 7.0 has no Tensor Cores: half precision saves memory"
+                " there, hardly time"
+            ),
         ),
         (CPU, "float32", "nothing is in half precision"),
     ],
@@ -115,7 +121,10 @@ def test_sums_are_measured():
         (
             CPU,
             {"A": None},
-            "float16 matmuls add up in float32, convolutions add up in nothing: there is no kernel, as measured; A are for float16 on a GPU",
+            (
+                "float16 matmuls add up in float32, convolutions add up in nothing: there is no"
+                " kernel, as measured; A are for float16 on a GPU"
+            ),
         ),
         (
             GPU,

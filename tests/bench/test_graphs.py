@@ -138,7 +138,8 @@ def test_batches_of_data(original, tmp_path):
         8,
     ]
     (tmp_path / "given.py").write_text(
-        "import time\nimport numpy as np\ndef batch(step):\n    time.sleep(0.02)\n    return {'x': np.ones((6, 8)), 'labels': np.zeros(6, int)}\n"
+        "import time\nimport numpy as np\ndef batch(step):\n    time.sleep(0.02)\n    return {'x':"
+        " np.ones((6, 8)), 'labels': np.zeros(6, int)}\n"
     )
     (given,) = made(session, tmp_path, "%s:batch" % (tmp_path / "given.py"))
     assert given.batch_size == 6 and given.seconds >= 0.02

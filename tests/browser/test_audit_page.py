@@ -10,7 +10,10 @@ from tests.support.audits import HOSTILE, audit, bad, good, hostile, many
 
 chromium.skip_without_one()
 NAMES = "return [...document.querySelectorAll('#rows .row bdi')].map((name) => name.textContent)"
-SELECTED = "const name = document.querySelector('#rows .row[aria-selected=true] bdi'); return name && name.textContent"
+SELECTED = (
+    "const name = document.querySelector('#rows .row[aria-selected=true] bdi'); return name &&"
+    " name.textContent"
+)
 DETAILS = "return document.getElementById('details').innerText"
 FOUND = "return document.getElementById('found').innerText"
 
@@ -51,17 +54,20 @@ def key(name):
 
 def sort_by(driver, name):
     driver.execute_script(
-        "[...document.querySelectorAll('#heads button')].find((b) => b.textContent === arguments[0]).click()",
+        "[...document.querySelectorAll('#heads button')].find((b) => b.textContent ==="
+        " arguments[0]).click()",
         name,
     )
     return driver.execute_script(
-        "return [...document.querySelectorAll('#heads > *')].map((head) => head.getAttribute('aria-sort'))"
+        "return [...document.querySelectorAll('#heads > *')].map((head) =>"
+        " head.getAttribute('aria-sort'))"
     )
 
 
 def shown(driver, selector):
     return driver.execute_script(
-        "return [...document.querySelectorAll(arguments[0])].some((element) => element.getClientRects().length)",
+        "return [...document.querySelectorAll(arguments[0])].some((element) =>"
+        " element.getClientRects().length)",
         selector,
     )
 
@@ -100,7 +106,10 @@ def test_search_role_and_half_narrow_the_table(page):
         page.execute_script("return document.getElementById('rows').innerText")
         == "Nothing matches."
     )
-    choose = "const box = document.getElementById(arguments[0]); box[arguments[1]] = arguments[2]; box.dispatchEvent(new Event('input'))"
+    choose = (
+        "const box = document.getElementById(arguments[0]); box[arguments[1]] = arguments[2];"
+        " box.dispatchEvent(new Event('input'))"
+    )
     page.execute_script(choose, "search", "value", "")
     page.execute_script(choose, "role", "value", "activation")
     assert set(page.execute_script(NAMES)) == {"a/Exp", "a/infinite"}
@@ -117,14 +126,16 @@ def test_keys_select_from_the_search_on(page):
         found.append(page.execute_script(SELECTED))
     assert found == ["g/nan", "g/worse", "g/nan", "g/worse", "g/nan", "g/worse"]
     active = page.execute_script(
-        "return document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).innerText"
+        "return"
+        " document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).innerText"
     )
     assert "g/worse" in active
 
 
 def test_a_click_shows_the_figure_and_the_flag_to_copy(page):
     page.execute_script(
-        "[...document.querySelectorAll('#rows .row')].find((row) => row.innerText.includes('a/Exp')).click()"
+        "[...document.querySelectorAll('#rows .row')].find((row) =>"
+        " row.innerText.includes('a/Exp')).click()"
     )
     figure = "return document.querySelector('#details .figure')"
     assert (
@@ -200,8 +211,10 @@ def test_few_rows_are_in_the_document_however_many_there_are(browser, large_page
     found.append(browser.execute_script(rows))
     assert all(10 < count < 60 for count in found), found
     assert browser.execute_script("return document.querySelectorAll('*').length") < 3000
-    selected = browser.execute_script("""const row = document.querySelector('.row[aria-selected=true]').getBoundingClientRect();
-      const rows = document.getElementById('rows').getBoundingClientRect(); return row.bottom <= rows.bottom && row.top >= rows.top""")
+    selected = browser.execute_script(
+        """const row = document.querySelector('.row[aria-selected=true]').getBoundingClientRect();
+      const rows = document.getElementById('rows').getBoundingClientRect(); return row.bottom <= rows.bottom && row.top >= rows.top"""
+    )
     assert selected
 
 

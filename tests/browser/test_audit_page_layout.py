@@ -134,7 +134,8 @@ def test_a_fix_is_copied_offline(at, pages, clipboard):
         "addEventListener('copy', () => { window.copied = getSelection().toString(); })"
     )
     texts = driver.execute_script(
-        "return [...document.querySelectorAll('.facts [data-copy]')].map((code) => code.dataset.copy)"
+        "return [...document.querySelectorAll('.facts [data-copy]')].map((code) =>"
+        " code.dataset.copy)"
     )
     assert texts == [
         "graphmp audit models/net.ckpt.meta --data=feeds.npz --fix=net.policy",
@@ -149,6 +150,9 @@ def test_a_fix_is_copied_offline(at, pages, clipboard):
 
 
 def test_few_tensors_leave_no_empty_table(at, pages):
-    heights = "return [...document.querySelectorAll('#rows')].map((rows) => rows.getBoundingClientRect().height)"
+    heights = (
+        "return [...document.querySelectorAll('#rows')].map((rows) =>"
+        " rows.getBoundingClientRect().height)"
+    )
     assert at(pages["bad"], 1400).execute_script(heights) == [120]
     assert at(pages["many"], 1400).execute_script(heights)[0] > 400

@@ -18,7 +18,10 @@ def sample_page(folder):
 
 def test_claims_are_a_line_and_failed_ones_are_not_folded(browser, sample_page):
     chromium.open_page(browser, sample_page)
-    visible = "return [...document.querySelectorAll('.claim')].filter((claim) => claim.checkVisibility()).map((claim) => claim.textContent)"
+    visible = (
+        "return [...document.querySelectorAll('.claim')].filter((claim) =>"
+        " claim.checkVisibility()).map((claim) => claim.textContent)"
+    )
     assert browser.execute_script(
         "return document.querySelector('#other-claims summary').innerText"
     ).endswith("1 proved, 1 not applicable")

@@ -17,7 +17,8 @@ DETAILS = "return document.getElementById('details').innerText"
 def test_starts_with_the_scopes_of_both_sides_and_their_counts(page):
     assert rows(page)[:4] == ["conv1", "Conv2D", "kernel", "kernel_graphmp_float16"]
     counts = page.execute_script(
-        "return [...document.querySelectorAll('.row')].map((row) => [row.innerText.split('\\n')[0], row.querySelector('.count')?.innerText])"
+        "return [...document.querySelectorAll('.row')].map((row) => [row.innerText.split('\\n')[0],"
+        " row.querySelector('.count')?.innerText])"
     )
     assert dict(map(tuple, counts))["conv1"] == "3"
 
@@ -57,7 +58,8 @@ def test_a_renamed_node_has_its_old_name_at_left(page):
 def test_counts_of_filters_are_those_of_the_json_form(page):
     diff = sample()
     shown = page.execute_script(
-        "return [...document.querySelectorAll('.choice')].map((b) => [b.dataset.group, ...b.innerText.split('\\n')])"
+        "return [...document.querySelectorAll('.choice')].map((b) => [b.dataset.group,"
+        " ...b.innerText.split('\\n')])"
     )
     counts = {(group, name): int(count) for group, name, count in shown}
     expected = {
@@ -79,7 +81,8 @@ def test_counts_of_filters_are_those_of_the_json_form(page):
 
 def test_every_filter_leaves_the_rows_that_it_counts(page):
     buttons = page.execute_script(
-        "return [...document.querySelectorAll('.choice')].map((b) => [b.dataset.group, b.dataset.value, b.innerText.split('\\n')[0]])"
+        "return [...document.querySelectorAll('.choice')].map((b) => [b.dataset.group,"
+        " b.dataset.value, b.innerText.split('\\n')[0]])"
     )
     diff = sample()
     for group, value, name in buttons:
@@ -109,7 +112,8 @@ def test_choices_of_a_group_add_up_and_groups_narrow(page):
     assert page.execute_script(found) == "6 found, 6 changes"
     for name in ("cast up", "scale"):
         page.execute_script(
-            "[...document.querySelectorAll('.choice.kind')].find((b) => b.innerText.startsWith(arguments[0])).click()",
+            "[...document.querySelectorAll('.choice.kind')].find((b) =>"
+            " b.innerText.startsWith(arguments[0])).click()",
             name,
         )
     assert page.execute_script(found) == "2 found, 2 changes"
@@ -124,7 +128,10 @@ def test_a_claim_leads_to_its_nodes(page):
 
 
 def test_a_pattern_leads_to_its_nodes(page):
-    find = "[...document.querySelectorAll('.pattern')].find((pattern) => pattern.innerText.includes('3'))"
+    find = (
+        "[...document.querySelectorAll('.pattern')].find((pattern) =>"
+        " pattern.innerText.includes('3'))"
+    )
     assert "conv*/Conv2D" in page.execute_script(
         "const found = %s; found.click(); return found.textContent" % find
     )
@@ -136,7 +143,8 @@ def test_a_pattern_leads_to_its_nodes(page):
 
 def test_patterns_are_those_of_what_else_is_asked_for(page):
     page.execute_script(
-        "[...document.querySelectorAll('.choice.kind')].find((b) => b.innerText.startsWith('allow')).click()"
+        "[...document.querySelectorAll('.choice.kind')].find((b) =>"
+        " b.innerText.startsWith('allow')).click()"
     )
     assert page.execute_script(
         "return [...document.querySelectorAll('.pattern-text')].map((text) => text.textContent)"
@@ -148,13 +156,15 @@ def test_patterns_are_those_of_what_else_is_asked_for(page):
 
 def test_every_question_has_an_answer(page):
     questions = page.execute_script(
-        "return [...document.querySelectorAll('.question span:first-child')].map((span) => span.innerText)"
+        "return [...document.querySelectorAll('.question span:first-child')].map((span) =>"
+        " span.innerText)"
     )
     assert len(questions) == 6
     for question in questions:
         press(page, key("ESCAPE"), key("ESCAPE"))
         page.execute_script(
-            "[...document.querySelectorAll('.question')].find((b) => b.innerText.startsWith(arguments[0])).click()",
+            "[...document.querySelectorAll('.question')].find((b) =>"
+            " b.innerText.startsWith(arguments[0])).click()",
             question,
         )
         assert selected(page) is not None, question
@@ -187,14 +197,16 @@ def test_details_say_why(page):
 def test_links_of_details_and_boxes_of_the_drawing_select(page):
     chromium.open_page(page, path_of(page), "node=conv1/Conv2D")
     page.execute_script(
-        "[...document.querySelectorAll('#details .link')].find((link) => link.innerText === 'conv2/Conv2D').click()"
+        "[...document.querySelectorAll('#details .link')].find((link) => link.innerText ==="
+        " 'conv2/Conv2D').click()"
     )
     assert (
         page.execute_script("return document.querySelector('#details h2').innerText")
         == "conv2/Conv2D"
     )
     page.execute_script(
-        "document.querySelector('#drawing-before .box:not(.selected)').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+        "document.querySelector('#drawing-before .box:not(.selected)').dispatchEvent(new"
+        " MouseEvent('click', {bubbles: true}))"
     )
     assert (
         page.execute_script("return document.querySelector('#details h2').innerText")
@@ -205,7 +217,8 @@ def test_links_of_details_and_boxes_of_the_drawing_select(page):
 def test_the_drawing_tells_casts_and_half_precision_apart(page):
     chromium.open_page(page, path_of(page), "node=conv1/Conv2D")
     classes = page.execute_script(
-        "return [...document.querySelectorAll('#drawing .box')].map((box) => box.getAttribute('class').split(' '))"
+        "return [...document.querySelectorAll('#drawing .box')].map((box) =>"
+        " box.getAttribute('class').split(' '))"
     )
     assert sum("cast" in names for names in classes) == 2
     assert any("half" in names and "cast" not in names for names in classes)

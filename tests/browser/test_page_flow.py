@@ -31,7 +31,10 @@ def test_the_way_of_the_loss_scale_is_drawn_in_order(scaled):
 
 
 def test_a_stage_selects_its_nodes_one_after_the_other(scaled):
-    stage = "[...document.querySelectorAll('.stage')].find((stage) => stage.textContent.includes('unscale'))"
+    stage = (
+        "[...document.querySelectorAll('.stage')].find((stage) =>"
+        " stage.textContent.includes('unscale'))"
+    )
     found = []
     for _ in range(3):
         scaled.execute_script(stage + ".dispatchEvent(new MouseEvent('click', {bubbles: true}))")
@@ -47,5 +50,8 @@ def test_a_stage_goes_by_keyboard(scaled):
 
 
 def test_what_is_not_there_is_no_button(scaled):
-    absent = "return [...document.querySelectorAll('.stage.absent')].map((stage) => [stage.getAttribute('role'), stage.textContent.includes('none')])"
+    absent = (
+        "return [...document.querySelectorAll('.stage.absent')].map((stage) =>"
+        " [stage.getAttribute('role'), stage.textContent.includes('none')])"
+    )
     assert scaled.execute_script(absent) == [[None, True]]

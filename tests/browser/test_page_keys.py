@@ -43,7 +43,10 @@ def test_n_and_p_go_from_change_to_change(page):
 
 
 def test_capital_n_and_p_go_from_pattern_to_pattern(page):
-    pressed = "return [...document.querySelectorAll('.pattern')].findIndex((pattern) => pattern.getAttribute('aria-pressed') === 'true')"
+    pressed = (
+        "return [...document.querySelectorAll('.pattern')].findIndex((pattern) =>"
+        " pattern.getAttribute('aria-pressed') === 'true')"
+    )
     press(page, "NN")
     assert page.execute_script(pressed) == 1
     press(page, "P")
@@ -70,7 +73,10 @@ def test_slash_searches_names_and_ops(page):
 
 
 def test_g_makes_the_drawing_larger_and_takes_it_away(page):
-    visible = "return [!document.getElementById('drawing').hidden, document.body.classList.contains('large-drawing')]"
+    visible = (
+        "return [!document.getElementById('drawing').hidden,"
+        " document.body.classList.contains('large-drawing')]"
+    )
     chromium.open_page(page, path_of(page), "node=conv1/Conv2D")
     found = [page.execute_script(visible)]
     for _ in range(3):

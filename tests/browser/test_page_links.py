@@ -20,7 +20,8 @@ def state(driver):
 def test_the_address_brings_others_to_the_same_place(page):
     press(page, "c", "/", "conv2d", key("ENTER"), "o", "g")
     page.execute_script(
-        "[...document.querySelectorAll('.choice')].find((b) => b.innerText.startsWith('allow')).click()"
+        "[...document.querySelectorAll('.choice')].find((b) =>"
+        " b.innerText.startsWith('allow')).click()"
     )
     press(page, "n")
     before = (state(page), rows(page), selected(page))

@@ -50,11 +50,14 @@ def test_text_stands_out_in_both_schemes(browser, sample_page, scheme, place):
 def test_the_tree_speaks_to_screen_readers(page):
     press(page, "j")
     tree = page.execute_script(
-        "const tree = document.getElementById('tree'); return [document.activeElement === tree, tree.getAttribute('aria-activedescendant')]"
+        "const tree = document.getElementById('tree'); return [document.activeElement === tree,"
+        " tree.getAttribute('aria-activedescendant')]"
     )
     assert tree == [True, page.execute_script("return document.querySelector('.row.selected').id")]
-    found = page.execute_script("""return [...document.querySelectorAll('[role=treeitem]')].slice(0, 3).map((row) =>
-      ['aria-level', 'aria-posinset', 'aria-setsize', 'aria-expanded', 'aria-selected'].map((name) => row.getAttribute(name)))""")
+    found = page.execute_script(
+        """return [...document.querySelectorAll('[role=treeitem]')].slice(0, 3).map((row) =>
+      ['aria-level', 'aria-posinset', 'aria-setsize', 'aria-expanded', 'aria-selected'].map((name) => row.getAttribute(name)))"""
+    )
     assert found == [
         ["1", "1", "12", "true", "true"],
         ["2", "1", "3", None, "false"],

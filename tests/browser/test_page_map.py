@@ -22,7 +22,8 @@ def test_a_box_of_the_map_counts_what_is_inside_by_dtype(scaled):
     assert "second: 5 nodes (1 float16, 2 cast, 2 float32)" in boxes
     assert "gradients: 2 nodes (2 float32)" in boxes
     legend = scaled.execute_script(
-        "return [...document.querySelectorAll('#map-legend li')].map((item) => item.textContent.trim())"
+        "return [...document.querySelectorAll('#map-legend li')].map((item) =>"
+        " item.textContent.trim())"
     )
     assert legend == ["float16 1", "cast 3", "loss scale 6", "float32 11"]
 
@@ -48,7 +49,8 @@ def test_a_box_selects_its_scope_and_then_fills_the_map(scaled):
     click(scaled, box)
     assert scaled.execute_script(BOXES)[0].startswith("second:")
     assert scaled.execute_script(
-        "return document.querySelector('.map-box').offsetWidth > document.getElementById('map-boxes').clientWidth - 3"
+        "return document.querySelector('.map-box').offsetWidth >"
+        " document.getElementById('map-boxes').clientWidth - 3"
     )
     click(scaled, "#map-whole")
     assert len([label for label in scaled.execute_script(BOXES) if label.startswith("first:")]) == 1

@@ -20,7 +20,8 @@ def test_questions_stay_in_sight(scaled):
     assert scaled.execute_script(in_sight)
     press(scaled, "e", key("END"))
     scaled.execute_script(
-        "document.getElementById('details').scrollTop = 10000; document.getElementById('tree').scrollTop = 10000"
+        "document.getElementById('details').scrollTop = 10000;"
+        " document.getElementById('tree').scrollTop = 10000"
     )
     assert scaled.execute_script(in_sight)
 
@@ -58,6 +59,7 @@ def test_answers_come_by_importance(scaled):
 def test_an_answer_leads_to_its_nodes(scaled):
     ask(scaled, "What stayed float32")
     scaled.execute_script(
-        "[...document.querySelectorAll('.pattern')].find((b) => b.textContent.includes('kernel')).click()"
+        "[...document.querySelectorAll('.pattern')].find((b) =>"
+        " b.textContent.includes('kernel')).click()"
     )
     assert scaled.execute_script(FOUND).startswith("1 found")

@@ -66,7 +66,10 @@ def test_what_the_map_selects_comes_into_a_small_window(browser, trained_page, s
 
 
 def test_s_hides_the_summary(scaled):
-    shown = "return [document.getElementById('review').checkVisibility(), document.getElementById('toggle-review').getAttribute('aria-expanded')]"
+    shown = (
+        "return [document.getElementById('review').checkVisibility(),"
+        " document.getElementById('toggle-review').getAttribute('aria-expanded')]"
+    )
     found = [scaled.execute_script(shown)]
     for _ in range(2):
         press(scaled, "s")
@@ -98,7 +101,8 @@ def test_questions_stay_above_what_scrolls_where_there_is_little_room(browser, t
         chromium.open_page(browser, trained_page)
         browser.execute_script("window.scrollTo(0, document.documentElement.scrollHeight)")
         place = browser.execute_script(
-            "const box = document.querySelector('#ask').getBoundingClientRect(); return [box.top, box.bottom]"
+            "const box = document.querySelector('#ask').getBoundingClientRect(); return [box.top,"
+            " box.bottom]"
         )
         assert 0 <= place[0] < place[1] <= 900
         click(browser, "#ask summary")

@@ -34,7 +34,8 @@ def test_a_notebook_shows_the_page_in_a_sandbox(browser, folder):
     press(browser, "/", "relu")
     assert rows(browser) == ["library", "f", "y"]
     browser.execute_script(
-        "document.querySelector('.row:last-of-type').click(); document.querySelector('#details .link').click()"
+        "document.querySelector('.row:last-of-type').click(); document.querySelector('#details"
+        " .link').click()"
     )
     assert selected(browser) == "x"
     browser.execute_async_script(

@@ -57,5 +57,6 @@ def test_the_last_row_can_be_reached(browser, large_page):
     press(browser, "e", key("END"))
     assert selected(browser) == rows(browser)[-1]
     assert browser.execute_script(
-        "const row = document.querySelector('.row.selected').getBoundingClientRect(); return row.bottom <= innerHeight && row.top >= 0"
+        "const row = document.querySelector('.row.selected').getBoundingClientRect(); return"
+        " row.bottom <= innerHeight && row.top >= 0"
     )

@@ -273,7 +273,10 @@ def test_check_without_a_report(folder, capsys):
     assert graphmp_diff("before.meta", "after.meta", "--check") == 1
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "check        failed: no report explains the differences",
-        "next         graphmp diff --check before.meta after.meta --report=FILE, the report.json of the conversion",
+        (
+            "next         graphmp diff --check before.meta after.meta --report=FILE, the"
+            " report.json of the conversion"
+        ),
     ]
     assert (
         graphmp_diff("before.meta", "after.meta", "--check", "--format=json", "-o", "out.json") == 1
@@ -361,7 +364,10 @@ def test_the_command_is_there_before_tensorflow():
 
 def test_stderr_is_one_line_or_nothing(folder):
     """In a process of its own, where TensorFlow is imported by the command."""
-    script = "import sys, graphmp.cli.diff as d, graphmp.cli.parser as p; a = p.build_parser({'diff': d}, '0').parse_args(); sys.exit(a.run(a))"
+    script = (
+        "import sys, graphmp.cli.diff as d, graphmp.cli.parser as p; a = p.build_parser({'diff':"
+        " d}, '0').parse_args(); sys.exit(a.run(a))"
+    )
     command = [sys.executable, "-c", script, "diff", "before.meta", "after.meta", "--json"]
     done = subprocess.run(command, env=environment(), capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (1, b"")

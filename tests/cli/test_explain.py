@@ -193,7 +193,10 @@ def test_a_flag_does_what_it_says(folder, capsys, node):
     [
         (
             "query",
-            "variables keep their dtype, and so does what reads or defines them; no flag changes that",
+            (
+                "variables keep their dtype, and so does what reads or defines them; no flag"
+                " changes that"
+            ),
         ),
         ("query/read", "float32, variable: "),
         ("loss", "float32, fetched: "),
@@ -251,8 +254,8 @@ def test_flags_of_the_command_line_are_the_question(folder, capsys):
     )
     value = explained(capsys, "model.meta", "relu", "--keep_float32=^conv$", "--clip_norm=5")
     assert (
-        value["next"]
-        == "graphmp convert model.meta --clip_norm=5 '--keep_float32=^conv$' --keep_float32='^relu$'"
+        value["next"] == "graphmp convert model.meta --clip_norm=5 '--keep_float32=^conv$'"
+        " --keep_float32='^relu$'"
     )
 
 
@@ -272,7 +275,8 @@ def test_an_inserted_cast_is_explained_by_its_two_ends(folder, capsys):
         assert value["next"] == "graphmp explain %s exp" % graph
     out = printed(capsys, "model.meta", "exp_graphmp_float16").out
     assert (
-        "\nwhy          inserted: a cast, where float32 and half precision meet\nof\n  exp  Exp  float32"
+        "\nwhy          inserted: a cast, where float32 and half precision meet\nof\n  exp  Exp "
+        " float32"
         in out
         and "\nread by\n" in out
     )
@@ -292,7 +296,8 @@ def test_a_converted_graph_is_explained_by_the_original_beside_it(folder, capsys
     value = explained(capsys, "out/converted.meta", "dense", *option)
     assert value["units"][0]["reason"] == "user rule: --keep_float32=^dense$"
     assert value["notes"] == [
-        "a converted graph: explained by out/original.meta beside it and the flags of its conversion"
+        "a converted graph: explained by out/original.meta beside it and the flags of its"
+        " conversion"
     ]
     assert (
         value["next"] == "graphmp inspect out/original.meta"
@@ -318,7 +323,8 @@ def test_a_converted_graph_without_its_original(folder, capsys):
     os.remove("out/original.meta")
     value = explained(capsys, "out/converted.meta", "relu")
     assert value["notes"] == [
-        "a converted graph, and out/original.meta is not there: nor is there a report.json beside it"
+        "a converted graph, and out/original.meta is not there: nor is there a report.json"
+        " beside it"
     ]
     assert (
         value["note"] == "nothing tells why"

@@ -221,8 +221,8 @@ def test_traffic_of_a_graph_that_cannot_be_converted(folder, capsys, monkeypatch
 
     monkeypatch.setattr(traffic, "rewrite", fail)
     assert (
-        "bytes moved  unknown, for the graph can't be converted: GMP021: node x is not what it was\n"
-        in printed(capsys, "model.meta").out
+        "bytes moved  unknown, for the graph can't be converted: GMP021: node x is not what it"
+        " was\n" in printed(capsys, "model.meta").out
     )
     assert inspected(capsys, "model.meta")["traffic"] == []
 

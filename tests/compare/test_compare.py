@@ -580,7 +580,10 @@ def test_python_interface():
 
 def test_python_interface_in_a_fresh_process():
     """`graphmp.diff` is the package once that is imported; it must be a function before and after."""
-    script = "import graphmp, tensorflow.compat.v1 as tf; g = tf.MetaGraphDef(); print([graphmp.diff(g, g).identical for _ in 'ab'])"
+    script = (
+        "import graphmp, tensorflow.compat.v1 as tf; g = tf.MetaGraphDef(); print([graphmp.diff(g,"
+        " g).identical for _ in 'ab'])"
+    )
     root = str(ROOT)
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=root, stdout=subprocess.PIPE, check=True

@@ -343,8 +343,8 @@ def test_the_policy_admits_the_page_s_own_style_and_script_alone():
     ]
     assert (
         policy
-        == "default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; base-uri 'none'; form-action 'none'"
-        % tuple(hashes)
+        == "default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; base-uri 'none';"
+        " form-action 'none'" % tuple(hashes)
     )
 
 

@@ -115,9 +115,8 @@ def test_the_way_of_the_scale_is_one_line(diff):
         "graphmp/loss_scale/scaled_seed",
     )
     assert (
-        flow
-        == "graphmp/loss_scale/current -> x loss at %s -> 4 unscales -> all_finite -> 4 writes gated"
-        % seed
+        flow == "graphmp/loss_scale/current -> x loss at %s -> 4 unscales -> all_finite -> 4 writes"
+        " gated" % seed
     )
 
 

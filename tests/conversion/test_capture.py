@@ -136,7 +136,8 @@ def test_runs_as_under_python(folder, capfd):
     stub = folder / "stub" / "tensorflow" / "compat"
     stub.mkdir(parents=True)
     (stub / "v1.py").write_text(
-        "import sys\nfrom unittest import mock\nsys.modules[__name__] = mock.MagicMock(__version__='1.15')\n"
+        "import sys\nfrom unittest import mock\nsys.modules[__name__] ="
+        " mock.MagicMock(__version__='1.15')\n"
     )
     command = [sys.executable, os.path.join("src", "curious.py"), "12"]
     plain = subprocess.run(
@@ -326,7 +327,11 @@ def check_overflow(sess, step):
 
 
 def test_a_function_that_trains_inside_itself(folder, built_in_forks, capfd):
-    text = "%sdef main():\n    loss, train = build_training_model(x, y)\n    sess = tf.Session()\n    sess.run(tf.global_variables_initializer())\n    sess.run(train, {x: X, y: Y})\n\nmain()\n"
+    text = (
+        "%sdef main():\n    loss, train = build_training_model(x, y)\n    sess = tf.Session()\n   "
+        " sess.run(tf.global_variables_initializer())\n    sess.run(train, {x: X, y:"
+        " Y})\n\nmain()\n"
+    )
     (folder / "net.py").write_text(text % scripts.NET.split("early = ")[0])
     status, line = refused(capfd, "convert", "net.py:main", "--engine=recipe")
     assert (
@@ -378,7 +383,8 @@ def test_a_contrib_symbol_without_successor(folder, built_in_forks, capfd):
     if tf.__version__ < "2":
         pytest.skip("tf.contrib is there")
     (folder / "old.py").write_text(
-        "import tensorflow as tf\ndef build_training_model():\n    pass\nloss = tf.contrib.crf.crf_log_likelihood\n"
+        "import tensorflow as tf\ndef build_training_model():\n    pass\nloss ="
+        " tf.contrib.crf.crf_log_likelihood\n"
     )
     status, line = refused(capfd, "convert", "old.py")
     assert (

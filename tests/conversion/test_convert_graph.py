@@ -304,9 +304,11 @@ def test_the_rewrite_of_a_python_file(folder, built_in_forks, capfd):
 
 
 def test_a_function_that_trains_inside_itself_is_rewritten(folder, built_in_forks, capfd):
-    text = scripts.NET.split("early = ")[0] + (
-        "def main():\n    loss, train = build_training_model(x, y)\n    sess = tf.Session()\n"
-        "    sess.run(tf.global_variables_initializer())\n    sess.run(train, {x: X, y: Y})\n\nmain()\n"
+    text = (
+        scripts.NET.split("early = ")[0]
+        + "def main():\n    loss, train = build_training_model(x, y)\n    sess = tf.Session()\n   "
+        " sess.run(tf.global_variables_initializer())\n    sess.run(train, {x: X, y:"
+        " Y})\n\nmain()\n"
     )
     (folder / "net.py").write_text(text)
     status, out, err = graphmp(capfd, "convert", "net.py:main")

@@ -72,7 +72,8 @@ def test_a_flag_behind_the_script(forks, net_folder):
     assert ended.out == "['--compute_dtype=bfloat16', '--batch_size=3']\n"
     assert (
         ended.said[1]
-        == "warning GMP122: --compute_dtype=bfloat16 is handed to train.py; graphmp's flags stand before the script"
+        == "warning GMP122: --compute_dtype=bfloat16 is handed to train.py; graphmp's flags stand"
+        " before the script"
     )
     assert not any("batch_size" in line for line in ended.said)
 
@@ -90,7 +91,8 @@ def test_a_flag_that_the_script_or_its_modules_name(tmp_path):
 
 def test_sessions_that_train_nothing(forks, net_folder):
     (net_folder / "train.py").write_text(
-        "from net import *\nbuild()\nwith tf.Session() as s: s.run(tf.global_variables_initializer())\n"
+        "from net import *\nbuild()\nwith tf.Session() as s:"
+        " s.run(tf.global_variables_initializer())\n"
     )
     ended = forks.run("train.py")
     assert ended.said[1].startswith("warning GMP120: sessions ran, and none of their runs wrote")

@@ -38,6 +38,9 @@ def test_a_python_file_in_place_of_a_graph_is_named_with_its_cure(tmp_path):
     path.write_text("import tensorflow as tf\n")
     with pytest.raises(
         GraphmpError,
-        match=r"GMP008: .*model.py: found a Python file; accepted .*; `graphmp convert .*model.py` writes the graph",
+        match=(
+            r"GMP008: .*model.py: found a Python file; accepted .*; `graphmp convert .*model.py`"
+            r" writes the graph"
+        ),
     ):
         read_graph(path)

@@ -271,7 +271,10 @@ FINE = {
     "no GPU": (
         GOOD,
         "GPU",
-        "none: convert, diff and training on the CPU work without; half precision is faster on a GPU with Tensor Cores",
+        (
+            "none: convert, diff and training on the CPU work without; half precision is faster on"
+            " a GPU with Tensor Cores"
+        ),
     ),
     "float16 GPU": (
         gpu("Tesla V100", "7.0"),
@@ -367,7 +370,10 @@ def test_a_wrong_flag_is_one_line():
             "ModuleNotFoundError: No module named 'tensorflow_that_is_not_there'",
         ),
         (
-            "raise TypeError('Descriptors cannot be created directly.\\nIf this call came from a _pb2.py file, downgrade')",
+            (
+                "raise TypeError('Descriptors cannot be created directly.\\nIf this call came from"
+                " a _pb2.py file, downgrade')"
+            ),
             "TypeError: Descriptors cannot",
         ),
         (
@@ -450,7 +456,10 @@ def test_quiet_stderr_says_all_when_it_fails(capfd):
 
 
 def test_quiet_stderr_where_it_is_closed():
-    source = "import os; os.close(2)\nfrom graphmp.conversion.quiet import quiet_stderr\nwith quiet_stderr(): pass\nos.write(1, b'fine')"
+    source = (
+        "import os; os.close(2)\nfrom graphmp.conversion.quiet import quiet_stderr\nwith"
+        " quiet_stderr(): pass\nos.write(1, b'fine')"
+    )
     assert subprocess.run([sys.executable, "-c", source], stdout=subprocess.PIPE).stdout == b"fine"
 
 

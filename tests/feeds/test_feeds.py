@@ -185,11 +185,17 @@ class TestArrays:
         [
             (
                 {"x": np.ones([2, 3])},
-                r"nothing for in/x:0 \(float32 \[\?, 3\]\), labels:0 \(int32 \[\?\]\); found are x$",
+                (
+                    r"nothing for in/x:0 \(float32 \[\?, 3\]\), labels:0 \(int32 \[\?\]\); found"
+                    r" are x$"
+                ),
             ),
             (
                 {"in/x": np.ones([9, 4]), "labels": np.ones([9], int)},
-                r"in/x:0 .*: found float64 \[9, 4\]; accepted are \[examples, 3\], cut into batches of 2, and \[steps, \?, 3\], a batch a step$",
+                (
+                    r"in/x:0 .*: found float64 \[9, 4\]; accepted are \[examples, 3\], cut into"
+                    r" batches of 2, and \[steps, \?, 3\], a batch a step$"
+                ),
             ),
             (
                 {"in/x": np.ones([9, 3]), "labels": np.ones([9])},
@@ -243,9 +249,18 @@ class TestFunctions:
             "def batches(step): return {'in/x': [[step, 0, 0]]}",
             "def batches(step=0): return {'in/x:0': np.array([[step, 0, 0]])}",
             "def batches():\n  for step in range(9):\n    yield {'in/x': [[step, 0, 0]]}",
-            "def batches(first=0):\n  return [{'in/x': [[step, 0, 0]]} for step in range(first, 9)]",
-            "class Batches:\n  def __call__(self, step): return {'in/x': [[step, 0, 0]]}\nbatches = Batches()",
-            "steps = []\ndef batches():\n  steps.append(0)\n  return {'in/x': [[len(steps) - 1, 0, 0]]}",
+            (
+                "def batches(first=0):\n  return [{'in/x': [[step, 0, 0]]} for step in"
+                " range(first, 9)]"
+            ),
+            (
+                "class Batches:\n  def __call__(self, step): return {'in/x': [[step, 0,"
+                " 0]]}\nbatches = Batches()"
+            ),
+            (
+                "steps = []\ndef batches():\n  steps.append(0)\n  return {'in/x': [[len(steps) - 1,"
+                " 0, 0]]}"
+            ),
         ],
     )
     def test_forms(self, tmp_path, text):
@@ -588,7 +603,9 @@ class TestOthers:
         y = parse(tf.placeholder(tf.string, [None], "examples"))
         with pytest.raises(
             GraphmpError,
-            match=r"GMP002: --random_data: examples:0 \(string \[\?\]\) goes into .*a %s.*, .*--data"
+            match=(
+                r"GMP002: --random_data: examples:0 \(string \[\?\]\) goes into .*a %s.*, .*--data"
+            )
             % op,
         ):
             made_up(graph, y)
@@ -694,7 +711,10 @@ class TestShapes:
         )
         with pytest.raises(
             GraphmpError,
-            match=r"GMP013: the graph runs with none of \d+ made-up .* InvalidArgumentError: twice: Input to resh",
+            match=(
+                r"GMP013: the graph runs with none of \d+ made-up .* InvalidArgumentError: twice:"
+                r" Input to resh"
+            ),
         ) as raised:
             runs(graph, y)
         assert raised.value.exit_status == 2

@@ -209,9 +209,11 @@ ALIASES = (
 @pytest.mark.parametrize("lines, maker", ALIASES, ids=[lines for lines, _ in ALIASES])
 def test_aliases(lines, maker):
     lines = [
-        line + " T=float32"
-        if line.split()[1] not in ("VariableV2", "VarHandleOp", "StackV2")
-        else line
+        (
+            line + " T=float32"
+            if line.split()[1] not in ("VariableV2", "VarHandleOp", "StackV2")
+            else line
+        )
         for line in lines.split(";")
     ]
     graph_def = tiny.meta_graph(

@@ -15,7 +15,10 @@ def test_text(folder, capsys):
     out, err = printed(capsys, "model.meta", "--memory")
     lines = out.splitlines()
     assert err == ""
-    counted = "unknown dimensions count as 32 (--batch_size=N: as N), a while loop as 32 iterations where the graph names no number"
+    counted = (
+        "unknown dimensions count as 32 (--batch_size=N: as N), a while loop as 32 iterations where"
+        " the graph names no number"
+    )
     assert lines[0] == "model.meta   by static shapes; " + counted
     assert lines[2:4] == ["memory of a step", " " * 42 + "original  float16"]
     table = {line[2:40].strip(): line[40:].split() for line in lines[4:] if line.startswith("  ")}
@@ -26,7 +29,8 @@ def test_text(folder, capsys):
     assert any(line.startswith("alive at the peak, when ") for line in lines)
     assert (
         lines[-1]
-        == "next         graphmp convert model.meta, or: graphmp explain model.meta off, or: graphmp inspect model.meta --memory --measure"
+        == "next         graphmp convert model.meta, or: graphmp explain model.meta off, or:"
+        " graphmp inspect model.meta --memory --measure"
     )
 
 

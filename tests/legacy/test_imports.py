@@ -217,7 +217,10 @@ PIECES = {
     "conv2d": (
         "lambda: layers.conv2d(image(), 4, 3, normalizer_fn=layers.batch_norm)",
         51.71,
-        "Conv/BatchNorm/beta Conv/BatchNorm/moving_mean Conv/BatchNorm/moving_variance Conv/weights",
+        (
+            "Conv/BatchNorm/beta Conv/BatchNorm/moving_mean Conv/BatchNorm/moving_variance"
+            " Conv/weights"
+        ),
     ),
     "conv2d_transpose": (
         "lambda: layers.conv2d_transpose(image(), 4, 3, 2)",
@@ -230,7 +233,10 @@ PIECES = {
         "EmbedSequence/embeddings",
     ),
     "fully_connected": (
-        "lambda: [layers.fully_connected(matrix(), 4), layers.fully_connected(matrix(), 4, scope='named')]",
+        (
+            "lambda: [layers.fully_connected(matrix(), 4), layers.fully_connected(matrix(), 4,"
+            " scope='named')]"
+        ),
         7.475,
         "fully_connected/biases fully_connected/weights named/biases named/weights",
     ),
@@ -239,16 +245,24 @@ PIECES = {
     "separable_conv2d": (
         "lambda: layers.separable_conv2d(image(), 4, 3, 1)",
         13.47,
-        "SeparableConv2d/biases SeparableConv2d/depthwise_weights SeparableConv2d/pointwise_weights",
+        (
+            "SeparableConv2d/biases SeparableConv2d/depthwise_weights"
+            " SeparableConv2d/pointwise_weights"
+        ),
     ),
     "AttentionCellWrapper": (
         "looped(lambda: rnn.AttentionCellWrapper(rnn.BasicLSTMCell(3), 2))",
         6.528,
-        "rnn/attention_cell_wrapper/attention/attn_v rnn/attention_cell_wrapper/attention/attn_w "
-        "rnn/attention_cell_wrapper/attention/bias rnn/attention_cell_wrapper/attention/kernel "
-        "rnn/attention_cell_wrapper/attn_output_projection/bias rnn/attention_cell_wrapper/attn_output_projection/kernel "
-        "rnn/attention_cell_wrapper/basic_lstm_cell/bias rnn/attention_cell_wrapper/basic_lstm_cell/kernel "
-        "rnn/attention_cell_wrapper/bias rnn/attention_cell_wrapper/kernel",
+        (
+            "rnn/attention_cell_wrapper/attention/attn_v"
+            " rnn/attention_cell_wrapper/attention/attn_w rnn/attention_cell_wrapper/attention/bias"
+            " rnn/attention_cell_wrapper/attention/kernel"
+            " rnn/attention_cell_wrapper/attn_output_projection/bias"
+            " rnn/attention_cell_wrapper/attn_output_projection/kernel"
+            " rnn/attention_cell_wrapper/basic_lstm_cell/bias"
+            " rnn/attention_cell_wrapper/basic_lstm_cell/kernel rnn/attention_cell_wrapper/bias"
+            " rnn/attention_cell_wrapper/kernel"
+        ),
     ),
     "BasicLSTMCell": (
         "unrolled(lambda: rnn.BasicLSTMCell(3, forget_bias=0.0))",
@@ -266,29 +280,47 @@ PIECES = {
         "rnn/basic_rnn_cell/bias rnn/basic_rnn_cell/kernel",
     ),
     "Conv2DLSTMCell": (
-        "lambda: rnn.static_rnn(rnn.Conv2DLSTMCell(input_shape=[4, 4, 3], output_channels=2, kernel_shape=[3, 3]), [image()], dtype=tf.float32)",
+        (
+            "lambda: rnn.static_rnn(rnn.Conv2DLSTMCell(input_shape=[4, 4, 3], output_channels=2,"
+            " kernel_shape=[3, 3]), [image()], dtype=tf.float32)"
+        ),
         32.01,
         "rnn/conv_2d_lstm_cell/biases rnn/conv_2d_lstm_cell/kernel",
     ),
     "CoupledInputForgetGateLSTMCell": (
-        "unrolled(lambda: rnn.CoupledInputForgetGateLSTMCell(3, use_peepholes=True, num_proj=2, num_unit_shards=2))",
+        (
+            "unrolled(lambda: rnn.CoupledInputForgetGateLSTMCell(3, use_peepholes=True, num_proj=2,"
+            " num_unit_shards=2))"
+        ),
         0.5183,
-        "rnn/coupled_input_forget_gate_lstm_cell/B rnn/coupled_input_forget_gate_lstm_cell/W_0 "
-        "rnn/coupled_input_forget_gate_lstm_cell/W_1 rnn/coupled_input_forget_gate_lstm_cell/W_F_diag "
-        "rnn/coupled_input_forget_gate_lstm_cell/W_O_diag rnn/coupled_input_forget_gate_lstm_cell/W_P_0",
+        (
+            "rnn/coupled_input_forget_gate_lstm_cell/B rnn/coupled_input_forget_gate_lstm_cell/W_0"
+            " rnn/coupled_input_forget_gate_lstm_cell/W_1"
+            " rnn/coupled_input_forget_gate_lstm_cell/W_F_diag"
+            " rnn/coupled_input_forget_gate_lstm_cell/W_O_diag"
+            " rnn/coupled_input_forget_gate_lstm_cell/W_P_0"
+        ),
     ),
     "EmbeddingWrapper": (
-        "lambda: rnn.static_rnn(rnn.EmbeddingWrapper(rnn.GRUCell(3), 5, 2), [tf.constant([1, 2])], dtype=tf.float32)",
+        (
+            "lambda: rnn.static_rnn(rnn.EmbeddingWrapper(rnn.GRUCell(3), 5, 2), [tf.constant([1,"
+            " 2])], dtype=tf.float32)"
+        ),
         0.2727,
-        "rnn/embedding_wrapper/embedding rnn/embedding_wrapper/gru_cell/candidate/bias "
-        "rnn/embedding_wrapper/gru_cell/candidate/kernel rnn/embedding_wrapper/gru_cell/gates/bias "
-        "rnn/embedding_wrapper/gru_cell/gates/kernel",
+        (
+            "rnn/embedding_wrapper/embedding rnn/embedding_wrapper/gru_cell/candidate/bias"
+            " rnn/embedding_wrapper/gru_cell/candidate/kernel"
+            " rnn/embedding_wrapper/gru_cell/gates/bias rnn/embedding_wrapper/gru_cell/gates/kernel"
+        ),
     ),
     "GLSTMCell": (
         "unrolled(lambda: rnn.GLSTMCell(4, number_of_groups=2, num_proj=2))",
         2.03,
-        "rnn/glstm_cell/bias_f rnn/glstm_cell/bias_i rnn/glstm_cell/bias_j rnn/glstm_cell/bias_o rnn/glstm_cell/group0/kernel "
-        "rnn/glstm_cell/group1/kernel rnn/glstm_cell/projection/kernel",
+        (
+            "rnn/glstm_cell/bias_f rnn/glstm_cell/bias_i rnn/glstm_cell/bias_j"
+            " rnn/glstm_cell/bias_o rnn/glstm_cell/group0/kernel rnn/glstm_cell/group1/kernel"
+            " rnn/glstm_cell/projection/kernel"
+        ),
     ),
     "GRUBlockCell": (
         "unrolled(lambda: rnn.GRUBlockCell(3))",
@@ -298,13 +330,18 @@ PIECES = {
     "GRUBlockCellV2": (
         "unrolled(lambda: rnn.GRUBlockCellV2(3))",
         1.897,
-        "rnn/gru_cell/candidate/bias rnn/gru_cell/candidate/kernel rnn/gru_cell/gates/bias rnn/gru_cell/gates/kernel",
+        (
+            "rnn/gru_cell/candidate/bias rnn/gru_cell/candidate/kernel rnn/gru_cell/gates/bias"
+            " rnn/gru_cell/gates/kernel"
+        ),
     ),
     "HighwayWrapper": (
         "unrolled(lambda: rnn.HighwayWrapper(rnn.GRUCell(4), couple_carry_transform_gates=False))",
         3.346,
-        "rnn/carry_b rnn/carry_w rnn/gru_cell/candidate/bias rnn/gru_cell/candidate/kernel rnn/gru_cell/gates/bias "
-        "rnn/gru_cell/gates/kernel rnn/transform_b rnn/transform_w",
+        (
+            "rnn/carry_b rnn/carry_w rnn/gru_cell/candidate/bias rnn/gru_cell/candidate/kernel"
+            " rnn/gru_cell/gates/bias rnn/gru_cell/gates/kernel rnn/transform_b rnn/transform_w"
+        ),
     ),
     "IndRNNCell": (
         "unrolled(lambda: rnn.IndRNNCell(3))",
@@ -314,8 +351,11 @@ PIECES = {
     "IndyGRUCell": (
         "unrolled(lambda: rnn.IndyGRUCell(3))",
         1.471,
-        "rnn/indy_gru_cell/candidate/bias rnn/indy_gru_cell/candidate/kernel rnn/indy_gru_cell/candidate/kernel_u "
-        "rnn/indy_gru_cell/gates/bias rnn/indy_gru_cell/gates/kernel_u rnn/indy_gru_cell/gates/kernel_w",
+        (
+            "rnn/indy_gru_cell/candidate/bias rnn/indy_gru_cell/candidate/kernel"
+            " rnn/indy_gru_cell/candidate/kernel_u rnn/indy_gru_cell/gates/bias"
+            " rnn/indy_gru_cell/gates/kernel_u rnn/indy_gru_cell/gates/kernel_w"
+        ),
     ),
     "IndyLSTMCell": (
         "unrolled(lambda: rnn.IndyLSTMCell(3))",
@@ -325,60 +365,92 @@ PIECES = {
     "InputProjectionWrapper": (
         "unrolled(lambda: rnn.InputProjectionWrapper(rnn.GRUCell(3), 2))",
         1.632,
-        "rnn/input_projection_wrapper/bias rnn/input_projection_wrapper/gru_cell/candidate/bias "
-        "rnn/input_projection_wrapper/gru_cell/candidate/kernel rnn/input_projection_wrapper/gru_cell/gates/bias "
-        "rnn/input_projection_wrapper/gru_cell/gates/kernel rnn/input_projection_wrapper/kernel",
+        (
+            "rnn/input_projection_wrapper/bias rnn/input_projection_wrapper/gru_cell/candidate/bias"
+            " rnn/input_projection_wrapper/gru_cell/candidate/kernel"
+            " rnn/input_projection_wrapper/gru_cell/gates/bias"
+            " rnn/input_projection_wrapper/gru_cell/gates/kernel"
+            " rnn/input_projection_wrapper/kernel"
+        ),
     ),
     "IntersectionRNNCell": (
         "unrolled(lambda: rnn.IntersectionRNNCell(3, num_in_proj=3))",
         3.091,
-        "rnn/intersection_rnn_cell/bias rnn/intersection_rnn_cell/in_projection/bias "
-        "rnn/intersection_rnn_cell/in_projection/kernel rnn/intersection_rnn_cell/kernel",
+        (
+            "rnn/intersection_rnn_cell/bias rnn/intersection_rnn_cell/in_projection/bias "
+            "rnn/intersection_rnn_cell/in_projection/kernel rnn/intersection_rnn_cell/kernel"
+        ),
     ),
     "LSTMBlockCell": (
         "unrolled(lambda: rnn.LSTMBlockCell(3, use_peephole=True, cell_clip=0.1))",
         0.1101,
-        "rnn/lstm_cell/bias rnn/lstm_cell/kernel rnn/lstm_cell/w_f_diag rnn/lstm_cell/w_i_diag rnn/lstm_cell/w_o_diag",
+        (
+            "rnn/lstm_cell/bias rnn/lstm_cell/kernel rnn/lstm_cell/w_f_diag rnn/lstm_cell/w_i_diag"
+            " rnn/lstm_cell/w_o_diag"
+        ),
     ),
     "LSTMBlockFusedCell": (
-        "lambda: rnn.TimeReversedFusedRNN(rnn.LSTMBlockFusedCell(3))(tf.stack(steps()), dtype=tf.float32, sequence_length=[1, 3])",
+        (
+            "lambda: rnn.TimeReversedFusedRNN(rnn.LSTMBlockFusedCell(3))(tf.stack(steps()),"
+            " dtype=tf.float32, sequence_length=[1, 3])"
+        ),
         1.055,
         "lstm_fused_cell/bias lstm_fused_cell/kernel",
     ),
     "LSTMCell": (
         "looped(lambda: rnn.LSTMCell(3, use_peepholes=True, num_proj=2))",
         0.3747,
-        "rnn/lstm_cell/bias rnn/lstm_cell/kernel rnn/lstm_cell/projection/kernel rnn/lstm_cell/w_f_diag rnn/lstm_cell/w_i_diag "
-        "rnn/lstm_cell/w_o_diag",
+        (
+            "rnn/lstm_cell/bias rnn/lstm_cell/kernel rnn/lstm_cell/projection/kernel"
+            " rnn/lstm_cell/w_f_diag rnn/lstm_cell/w_i_diag rnn/lstm_cell/w_o_diag"
+        ),
     ),
     "LayerNormBasicLSTMCell": (
         "looped(lambda: rnn.LayerNormBasicLSTMCell(3))",
         4.567,
-        "rnn/layer_norm_basic_lstm_cell/forget/beta rnn/layer_norm_basic_lstm_cell/forget/gamma "
-        "rnn/layer_norm_basic_lstm_cell/input/beta rnn/layer_norm_basic_lstm_cell/input/gamma "
-        "rnn/layer_norm_basic_lstm_cell/kernel rnn/layer_norm_basic_lstm_cell/output/beta "
-        "rnn/layer_norm_basic_lstm_cell/output/gamma rnn/layer_norm_basic_lstm_cell/state/beta "
-        "rnn/layer_norm_basic_lstm_cell/state/gamma rnn/layer_norm_basic_lstm_cell/transform/beta "
-        "rnn/layer_norm_basic_lstm_cell/transform/gamma",
+        (
+            "rnn/layer_norm_basic_lstm_cell/forget/beta rnn/layer_norm_basic_lstm_cell/forget/gamma"
+            " rnn/layer_norm_basic_lstm_cell/input/beta rnn/layer_norm_basic_lstm_cell/input/gamma"
+            " rnn/layer_norm_basic_lstm_cell/kernel rnn/layer_norm_basic_lstm_cell/output/beta"
+            " rnn/layer_norm_basic_lstm_cell/output/gamma rnn/layer_norm_basic_lstm_cell/state/beta"
+            " rnn/layer_norm_basic_lstm_cell/state/gamma"
+            " rnn/layer_norm_basic_lstm_cell/transform/beta"
+            " rnn/layer_norm_basic_lstm_cell/transform/gamma"
+        ),
     ),
     "MultiRNNCell": (
-        "unrolled(lambda: rnn.MultiRNNCell([rnn.DropoutWrapper(rnn.GRUCell(4)), rnn.ResidualWrapper(rnn.UGRNNCell(4))]))",
+        (
+            "unrolled(lambda: rnn.MultiRNNCell([rnn.DropoutWrapper(rnn.GRUCell(4)),"
+            " rnn.ResidualWrapper(rnn.UGRNNCell(4))]))"
+        ),
         3.926,
-        "rnn/multi_rnn_cell/cell_0/gru_cell/candidate/bias rnn/multi_rnn_cell/cell_0/gru_cell/candidate/kernel "
-        "rnn/multi_rnn_cell/cell_0/gru_cell/gates/bias rnn/multi_rnn_cell/cell_0/gru_cell/gates/kernel "
-        "rnn/multi_rnn_cell/cell_1/ugrnn_cell/bias rnn/multi_rnn_cell/cell_1/ugrnn_cell/kernel",
+        (
+            "rnn/multi_rnn_cell/cell_0/gru_cell/candidate/bias"
+            " rnn/multi_rnn_cell/cell_0/gru_cell/candidate/kernel"
+            " rnn/multi_rnn_cell/cell_0/gru_cell/gates/bias"
+            " rnn/multi_rnn_cell/cell_0/gru_cell/gates/kernel"
+            " rnn/multi_rnn_cell/cell_1/ugrnn_cell/bias rnn/multi_rnn_cell/cell_1/ugrnn_cell/kernel"
+        ),
     ),
     "NASCell": (
         "unrolled(lambda: rnn.NASCell(3, num_proj=2, use_bias=True))",
         4.462e-05,
-        "rnn/nas_cell/bias rnn/nas_cell/kernel rnn/nas_cell/projection_weights rnn/nas_cell/recurrent_kernel",
+        (
+            "rnn/nas_cell/bias rnn/nas_cell/kernel rnn/nas_cell/projection_weights"
+            " rnn/nas_cell/recurrent_kernel"
+        ),
     ),
     "OutputProjectionWrapper": (
         "unrolled(lambda: rnn.OutputProjectionWrapper(rnn.GRUCell(3), 2, tf.nn.relu))",
         3.542,
-        "rnn/output_projection_wrapper/bias rnn/output_projection_wrapper/gru_cell/candidate/bias "
-        "rnn/output_projection_wrapper/gru_cell/candidate/kernel rnn/output_projection_wrapper/gru_cell/gates/bias "
-        "rnn/output_projection_wrapper/gru_cell/gates/kernel rnn/output_projection_wrapper/kernel",
+        (
+            "rnn/output_projection_wrapper/bias"
+            " rnn/output_projection_wrapper/gru_cell/candidate/bias"
+            " rnn/output_projection_wrapper/gru_cell/candidate/kernel"
+            " rnn/output_projection_wrapper/gru_cell/gates/bias"
+            " rnn/output_projection_wrapper/gru_cell/gates/kernel"
+            " rnn/output_projection_wrapper/kernel"
+        ),
     ),
     "SRUCell": (
         "unrolled(lambda: rnn.SRUCell(3))",
@@ -386,34 +458,54 @@ PIECES = {
         "rnn/sru_cell/bias rnn/sru_cell/kernel",
     ),
     "legacy_seq2seq.rnn_decoder": (
-        "lambda: legacy_seq2seq.rnn_decoder(steps(), tf.zeros([2, 4]), rnn.GRUCell(4), lambda output, _: output)",
+        (
+            "lambda: legacy_seq2seq.rnn_decoder(steps(), tf.zeros([2, 4]), rnn.GRUCell(4), lambda"
+            " output, _: output)"
+        ),
         1.57,
-        "rnn_decoder/gru_cell/candidate/bias rnn_decoder/gru_cell/candidate/kernel rnn_decoder/gru_cell/gates/bias rnn_decoder/gru_cell/gates/kernel",
+        (
+            "rnn_decoder/gru_cell/candidate/bias rnn_decoder/gru_cell/candidate/kernel"
+            " rnn_decoder/gru_cell/gates/bias rnn_decoder/gru_cell/gates/kernel"
+        ),
     ),
     "seq2seq.sequence_loss": (
-        "lambda: seq2seq.sequence_loss(tf.stack(steps()), tf.constant([[0, 1], [2, 3], [1, 1]]), tf.constant([[1.0, 0.5]] * 3))",
+        (
+            "lambda: seq2seq.sequence_loss(tf.stack(steps()), tf.constant([[0, 1], [2, 3], [1,"
+            " 1]]), tf.constant([[1.0, 0.5]] * 3))"
+        ),
         2.003,
         "",
     ),
     "stack_bidirectional_dynamic_rnn": (
-        "lambda: rnn.stack_bidirectional_dynamic_rnn(pair(), pair(), tf.stack(steps()), dtype=tf.float32)",
+        (
+            "lambda: rnn.stack_bidirectional_dynamic_rnn(pair(), pair(), tf.stack(steps()),"
+            " dtype=tf.float32)"
+        ),
         5.236,
-        "stack_bidirectional_rnn/cell_0/bidirectional_rnn/bw/basic_lstm_cell/bias "
-        "stack_bidirectional_rnn/cell_0/bidirectional_rnn/bw/basic_lstm_cell/kernel "
-        "stack_bidirectional_rnn/cell_0/bidirectional_rnn/fw/basic_lstm_cell/bias "
-        "stack_bidirectional_rnn/cell_0/bidirectional_rnn/fw/basic_lstm_cell/kernel "
-        "stack_bidirectional_rnn/cell_1/bidirectional_rnn/bw/lstm_cell/bias "
-        "stack_bidirectional_rnn/cell_1/bidirectional_rnn/bw/lstm_cell/kernel "
-        "stack_bidirectional_rnn/cell_1/bidirectional_rnn/fw/lstm_cell/bias "
-        "stack_bidirectional_rnn/cell_1/bidirectional_rnn/fw/lstm_cell/kernel",
+        (
+            "stack_bidirectional_rnn/cell_0/bidirectional_rnn/bw/basic_lstm_cell/bias "
+            "stack_bidirectional_rnn/cell_0/bidirectional_rnn/bw/basic_lstm_cell/kernel "
+            "stack_bidirectional_rnn/cell_0/bidirectional_rnn/fw/basic_lstm_cell/bias "
+            "stack_bidirectional_rnn/cell_0/bidirectional_rnn/fw/basic_lstm_cell/kernel "
+            "stack_bidirectional_rnn/cell_1/bidirectional_rnn/bw/lstm_cell/bias "
+            "stack_bidirectional_rnn/cell_1/bidirectional_rnn/bw/lstm_cell/kernel "
+            "stack_bidirectional_rnn/cell_1/bidirectional_rnn/fw/lstm_cell/bias "
+            "stack_bidirectional_rnn/cell_1/bidirectional_rnn/fw/lstm_cell/kernel"
+        ),
     ),
     "stack_bidirectional_rnn": (
         "lambda: rnn.stack_bidirectional_rnn(pair(), pair(), steps(), dtype=tf.float32)",
         2.118,
-        "stack_bidirectional_rnn/cell_0/bw/basic_lstm_cell/bias stack_bidirectional_rnn/cell_0/bw/basic_lstm_cell/kernel "
-        "stack_bidirectional_rnn/cell_0/fw/basic_lstm_cell/bias stack_bidirectional_rnn/cell_0/fw/basic_lstm_cell/kernel "
-        "stack_bidirectional_rnn/cell_1/bw/lstm_cell/bias stack_bidirectional_rnn/cell_1/bw/lstm_cell/kernel "
-        "stack_bidirectional_rnn/cell_1/fw/lstm_cell/bias stack_bidirectional_rnn/cell_1/fw/lstm_cell/kernel",
+        (
+            "stack_bidirectional_rnn/cell_0/bw/basic_lstm_cell/bias"
+            " stack_bidirectional_rnn/cell_0/bw/basic_lstm_cell/kernel"
+            " stack_bidirectional_rnn/cell_0/fw/basic_lstm_cell/bias"
+            " stack_bidirectional_rnn/cell_0/fw/basic_lstm_cell/kernel"
+            " stack_bidirectional_rnn/cell_1/bw/lstm_cell/bias"
+            " stack_bidirectional_rnn/cell_1/bw/lstm_cell/kernel"
+            " stack_bidirectional_rnn/cell_1/fw/lstm_cell/bias"
+            " stack_bidirectional_rnn/cell_1/fw/lstm_cell/kernel"
+        ),
     ),
 }
 
@@ -565,7 +657,10 @@ MISSING = """
 @pytest.mark.skipif(ON_1, reason="TensorFlow 1 has all of contrib")
 def test_missing_symbols_are_named_with_the_line_that_used_them(run, tmp_path):
     results = run(MISSING, tmp_path)
-    line = "['GraphmpError', '%s']: GMP018: %s:%d: tf.contrib.%s has no successor in TensorFlow %s; TensorFlow 1.15.5 has it"
+    line = (
+        "['GraphmpError', '%s']: GMP018: %s:%d: tf.contrib.%s has no successor in TensorFlow %s;"
+        " TensorFlow 1.15.5 has it"
+    )
     script = str(tmp_path / "train.py")
     uses = [
         ("AttributeError", "tf.contrib.crf.crf_log_likelihood", "crf.crf_log_likelihood"),
@@ -587,7 +682,8 @@ def test_missing_symbols_are_named_with_the_line_that_used_them(run, tmp_path):
     assert results[7] == "default"
     assert (
         results[8]
-        == "['Exception', 'BaseException']: module 'tensorflow.contrib.crf' has no attribute '__wrapped__'"
+        == "['Exception', 'BaseException']: module 'tensorflow.contrib.crf' has no attribute"
+        " '__wrapped__'"
     )
 
 
@@ -839,7 +935,8 @@ MNIST = """
 def test_the_loader_of_mnist(run, tmp_path):
     found = run(MNIST, tmp_path)
     assert found["missing"].startswith(
-        "data/train-images-idx3-ubyte.gz: no such file, and nothing is downloaded; put MNIST's four files there"
+        "data/train-images-idx3-ubyte.gz: no such file, and nothing is downloaded; put MNIST's four"
+        " files there"
     )
     assert (found["same"], found["sizes"], found["epochs"]) == (True, [40, 20, 10], 2)
     assert (found["shapes"], found["dtype"]) == ([[25, 784], [25, 10]], "float32")

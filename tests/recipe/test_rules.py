@@ -311,7 +311,10 @@ def test_a_float32_constant_in_the_half_part_is_refused_by_its_line(graph):
 
     with pytest.raises(
         graphmp.GraphmpError,
-        match=r"GMP012: .*test_rules.py:\d+: `h = tf.layers.dense\(x \* tf.constant\(2.0\), 4\) # the culprit`.*dtype=x.dtype",
+        match=(
+            r"GMP012: .*test_rules.py:\d+: `h = tf.layers.dense\(x \* tf.constant\(2.0\), 4\) # the"
+            r" culprit`.*dtype=x.dtype"
+        ),
     ):
         build(*vectors())
 
@@ -331,7 +334,10 @@ def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, 
         return
     with pytest.raises(
         graphmp.GraphmpError,
-        match=r"GMP012: .*test_rules.py:\d+: `masked = .*# a mask`: .* holds -1e\+09, which float16 can't",
+        match=(
+            r"GMP012: .*test_rules.py:\d+: `masked = .*# a mask`: .* holds -1e\+09, which float16"
+            r" can't"
+        ),
     ):
         build(*vectors())
 

@@ -138,7 +138,10 @@ def test_another_conversion_is_refused(options):
     after = converted(chain("xa"))
     with pytest.raises(
         GraphmpError,
-        match=r"GMP022: the graph was converted by graphmp .* with --compute_dtype=float16 --loss_scale=none; convert the original again",
+        match=(
+            r"GMP022: the graph was converted by graphmp .* with --compute_dtype=float16"
+            r" --loss_scale=none; convert the original again"
+        ),
     ):
         rewrite(after, **options)
 

@@ -43,7 +43,10 @@ from tests.support.allreduce import results
 hvd.init()
 open("rank%d" % hvd.rank(), "w").writelines(line + "\\n" for line in results(sys.argv[1:], hvd.rank(), lambda _: hvd.DistributedOptimizer))
 """
-SCRIPT = "from tests.support.allreduce import process\nfor line in process():\n    print(line, flush=True)"
+SCRIPT = (
+    "from tests.support.allreduce import process\nfor line in process():\n    print(line,"
+    " flush=True)"
+)
 
 
 def trained(forks, *ways, flags=None):
@@ -144,7 +147,9 @@ def test_horovod(ways, command, folder):
 
 def graph_of(asked="", **wrapping):
     """A MetaGraphDef with a training step of which `AllReduceOptimizer` makes the gradients."""
-    with tf.Graph().as_default() as graph, functions() if asked == "functions" else contextlib.nullcontext():
+    with tf.Graph().as_default() as graph, (
+        functions() if asked == "functions" else contextlib.nullcontext()
+    ):
         build("plain", functools.partial(AllReduceOptimizer, conditional=bool(asked), **wrapping))
         return tf.train.export_meta_graph(graph=graph)
 
@@ -183,9 +188,9 @@ class Found:
         )
         reduces = [name for name, node in view.nodes.items() if node.op == op]
         self.dtypes = {
-            name.split("/")[-1] + name.split("/")[-2]: tf.as_dtype(
-                view.nodes[name].attr["T"].type
-            ).name
+            name.split("/")[-1] + name.split("/")[-2]: (
+                tf.as_dtype(view.nodes[name].attr["T"].type).name
+            )
             for name in reduces
         }
         self.before = {name in unscaled for name in reduces}

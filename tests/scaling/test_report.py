@@ -94,7 +94,10 @@ def test_flags_overrule_what_is_found(options, losses):
     [
         (
             {"loss": "G/los"},
-            "--loss=G/los: no gradient code starts there; accepted are what it starts from here: D/loss, G/loss",
+            (
+                "--loss=G/los: no gradient code starts there; accepted are what it starts from"
+                " here: D/loss, G/loss"
+            ),
         ),
         ({"train_op": "train_"}, "--train_op=train_: the graph has no such node"),
         ({"gradient_scope": "gradients"}, "--gradient_scope=gradients: no node is below it"),

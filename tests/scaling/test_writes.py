@@ -30,9 +30,10 @@ def after_an_update(write, use_resource):
             tf.global_variables_initializer()
 
     meta_graph = built(build)
-    return meta_graph, graphmp.convert(
-        meta_graph, loss_scale_initial=64.0, compute_dtype="float32"
-    ).meta_graph
+    return (
+        meta_graph,
+        graphmp.convert(meta_graph, loss_scale_initial=64.0, compute_dtype="float32").meta_graph,
+    )
 
 
 def held(name, rows=4):

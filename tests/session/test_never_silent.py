@@ -166,7 +166,8 @@ def no_matmul(x, y, options):
         (
             {"keep_float32": "."},
             [
-                "GMP120: none of the 6 matmuls and convolutions computes in float16: user rule: --keep_float32=."
+                "GMP120: none of the 6 matmuls and convolutions computes in float16: user rule:"
+                " --keep_float32=."
             ],
         ),
         (
@@ -189,7 +190,8 @@ def test_what_is_said(graph, make, options, expected):
 def test_a_recipe_around_no_matmul(graph):
     (line,) = said(logits_alone)
     assert line.startswith(
-        "GMP120: none of the 3 matmuls and convolutions computes in float16: made outside the build function"
+        "GMP120: none of the 3 matmuls and convolutions computes in float16: made outside the build"
+        " function"
     )
 
 

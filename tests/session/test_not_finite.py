@@ -98,7 +98,8 @@ def test_the_last_line_counts_them(script, forks):
     assert some == "2 training steps; 1 not finite"
     falling = forks.run(script, "train", "1", "1", flags=["--loss_scale_initial=1e30"]).said[-1]
     assert falling.endswith(
-        "2 skipped: nothing was learned. The scale, 2.5e+29 now, is lowered after each of them; start lower: --loss_scale_initial=32768"
+        "2 skipped: nothing was learned. The scale, 2.5e+29 now, is lowered after each of them;"
+        " start lower: --loss_scale_initial=32768"
     )
 
 
@@ -106,8 +107,8 @@ def test_debug_overflow_names_the_op_of_a_fixed_scale(script, forks):
     ended = forks.run(script, "train", "1", "1", flags=["--loss_scale=1e10", "--debug_overflow"])
     (said,) = [line for line in ended.said if line.startswith("step ")]
     assert (
-        "(Cast, float16) is the first that is not finite; it reads gradients/loss_grad/truediv in [2.5e+09, 2.5e+09]"
-        in said
+        "(Cast, float16) is the first that is not finite; it reads gradients/loss_grad/truediv in"
+        " [2.5e+09, 2.5e+09]" in said
     )
     assert "in float32" not in ended.said[-1]  # nothing is to be kept so: it is the scale
 
@@ -162,7 +163,8 @@ def told(session, train, x, values):
             {"loss_scale_initial": 1e30},
             [1],
             [
-                "step 1: a gradient of loss overflowed at loss scale 1e+30; step skipped, scale lowered to 5e+29"
+                "step 1: a gradient of loss overflowed at loss scale 1e+30; step skipped, scale"
+                " lowered to 5e+29"
             ],
         ),
         ({"loss_scale": "dynamic"}, [1, np.nan, 1, np.nan], ["step 2: "]),

@@ -139,7 +139,10 @@ def test_a_module_that_is_interrupted(forks, folder):
     (folder / "package").mkdir()
     (folder / "package" / "__init__.py").write_text("")
     (folder / "package" / "beside.py").write_text("WORD = 'found'\n")
-    text = "import sys, time\nfrom package.beside import WORD\nprint(WORD, __name__, sys.argv[1:], flush=True)\n"
+    text = (
+        "import sys, time\nfrom package.beside import WORD\nprint(WORD, __name__, sys.argv[1:],"
+        " flush=True)\n"
+    )
     (folder / "package" / "main.py").write_text(text + "time.sleep(60)\n")
     argv = [sys.executable, "-m", "package.main", "--steps", "1"]
     plain = subprocess.Popen(

@@ -323,7 +323,10 @@ def test_other_options_for_the_same_graph_are_said_to_have_no_effect(graph):
         trained(session, 1)
     with pytest.warns(
         RuntimeWarning,
-        match="^GMP124: clip_norm=5.0, loss_scale=64.0: no effect, for the graph has clip_norm=0.0, loss_scale=128.0",
+        match=(
+            "^GMP124: clip_norm=5.0, loss_scale=64.0: no effect, for the graph has clip_norm=0.0,"
+            " loss_scale=128.0"
+        ),
     ):
         graphmp.Session(loss_scale=64.0, clip_norm=5.0).close()
 

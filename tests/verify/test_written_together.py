@@ -46,5 +46,6 @@ def test_one_goes_by_less_than_the_other(ahead):
     one.input[0] = LESS[ahead]
     claim = next(claim for claim in verify(original, found).claims if claim.verdict == "failed")
     assert claim.text.startswith(
-        "AssignSubVariableOp goes by another flag than AssignSubVariableOp_1, by which its value is looked at"
+        "AssignSubVariableOp goes by another flag than AssignSubVariableOp_1, by which its value is"
+        " looked at"
     )

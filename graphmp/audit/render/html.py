@@ -131,7 +131,8 @@ class _Figures:
         if found.largest is None:
             return [zeros]
         used = (
-            "%d of the %d powers of two of %s are used; the largest value is near 2%s, %d above it are unused. %s"
+            "%d of the %d powers of two of %s are used; the largest value is near 2%s, %d above it"
+            " are unused. %s"
             % (
                 *(
                     found.used,
@@ -149,8 +150,8 @@ class _Figures:
         rates = (_percent(found.flushed), dtype, _percent(after.flushed), self._factors())
         return [
             used,
-            "Of the others %s become zero in %s without a loss scale, %s times the advised %s (outline)."
-            % rates,
+            "Of the others %s become zero in %s without a loss scale, %s times the advised %s"
+            " (outline)." % rates,
         ]
 
     def _factors(self) -> str:
@@ -221,7 +222,10 @@ def _fix(audit: Audit) -> str:
     flags = list(dict.fromkeys(finding.flag for finding in audit.offenders if finding.flag))
     if audit.agrees or not flags:
         return ""
-    said = "to keep float32 what overflows; <code>--fix</code> finds the fewest that make the graphs agree"
+    said = (
+        "to keep float32 what overflows; <code>--fix</code> finds the fewest that make the graphs"
+        " agree"
+    )
     shown = " ".join("<span>%s</span>" % escape(flag) for flag in flags)
     return '<dt>or flags</dt><dd>%s<div class="fix">%s</div></dd>\n' % (
         said,

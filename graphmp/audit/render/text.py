@@ -109,8 +109,8 @@ def arithmetic(audit: Audit) -> str:
     dtype = audit.compute_dtype
     if audit.arithmetic == "simulated":
         return (
-            "simulated: %s ops compute in float32 and round what they give to %s, as Tensor Cores do"
-            % (dtype, dtype)
+            "simulated: %s ops compute in float32 and round what they give to %s, as Tensor"
+            " Cores do" % (dtype, dtype)
         )
     return "native: %s ops run by this machine's own kernels" % dtype
 
@@ -185,8 +185,8 @@ def range_advice(loss: LossFinding, dtype: str) -> str:
         advice.powers,
     )
     return (
-        "%s become zero whatever the loss scale: they span %d powers of two, %s holds %d; --compute_dtype=bfloat16 holds all"
-        % numbers
+        "%s become zero whatever the loss scale: they span %d powers of two, %s holds %d;"
+        " --compute_dtype=bfloat16 holds all" % numbers
     )
 
 
@@ -408,9 +408,11 @@ def _worst(audit: Audit, most: int) -> Iterator[StyledLine]:
     if not findings:
         yield StyledLine(
             HEADING,
-            "no tensor was measured"
-            if not audit.findings
-            else "%s measured" % plural(len(audit.findings), "tensor"),
+            (
+                "no tensor was measured"
+                if not audit.findings
+                else "%s measured" % plural(len(audit.findings), "tensor")
+            ),
         )
         return
     yield StyledLine(FAILED if count else HEADING, "%s; the worst first" % verdict(audit))

@@ -16,7 +16,10 @@ YES, NO, IF_REDUCED = (
 
 _TENSORFLOW = "tensorflow/tensorflow, core/profiler/utils/kernel_stats_utils.cc"
 _PYPROF = "NVIDIA/PyProf, pyprof/prof/tc.py"
-_CUTLASS = "NVIDIA/cutlass, media/docs/cpp/functionality.md: opcode classes, and issue 981: the instruction's shape"
+_CUTLASS = (
+    "NVIDIA/cutlass, media/docs/cpp/functionality.md: opcode classes, and issue 981: the"
+    " instruction's shape"
+)
 
 
 class KernelPattern(NamedTuple):
@@ -43,7 +46,8 @@ PATTERNS: Tuple[KernelPattern, ...] = (
         r"ffma|xmma_\w*_f32f32_f32f32_f32",
         NO,
         "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
-        "public Nsight Systems reports of float32 training; float32 products take it where TF32 is off",
+        "public Nsight Systems reports of float32 training; float32 products take it where TF32"
+        " is off",
     ),
     KernelPattern(
         "[his]884",

@@ -42,7 +42,10 @@ def check(device: Device) -> None:
         GraphmpError: GMP020.
     """
     if device.capability < TENSOR_CORES:
-        accepted = "accepted is a GPU of compute capability 7.0 or later that TensorFlow sees; see `graphmp doctor`"
+        accepted = (
+            "accepted is a GPU of compute capability 7.0 or later that TensorFlow sees; see"
+            " `graphmp doctor`"
+        )
         raise GraphmpError(
             "GMP020", "--verify_tensor_cores: found %s; %s" % (device.name, accepted)
         )

@@ -41,8 +41,14 @@ def _way(rounds: int, steps: int, warmup: int) -> str:
 
 
 ESTIMATOR = (
-    "ms/step: the geometric mean of the rounds' medians; speed-up: its quotient, so it is the mean of the rounds' own ratios,",
-    "whose spread the 95% interval tells (Student's t of their logarithms); quartiles and range: of single steps, all rounds",
+    (
+        "ms/step: the geometric mean of the rounds' medians; speed-up: its quotient, so it is the"
+        " mean of the rounds' own ratios,"
+    ),
+    (
+        "whose spread the 95% interval tells (Student's t of their logarithms); quartiles and"
+        " range: of single steps, all rounds"
+    ),
 )
 
 

@@ -67,8 +67,8 @@ def render(diff: Reviewed) -> str:
 def embed(page: str) -> str:
     """The page in a sandboxed frame, for a notebook: it may only run its own style and script."""
     return (
-        '<iframe sandbox="allow-scripts" srcdoc="%s" width="100%%" height="640" frameborder="0"></iframe>'
-        % html.escape(page)
+        '<iframe sandbox="allow-scripts" srcdoc="%s" width="100%%" height="640"'
+        ' frameborder="0"></iframe>' % html.escape(page)
     )
 
 

@@ -78,7 +78,8 @@ class CategoricalVocabulary:
         """
         if not self._support_reverse:
             raise ValueError(
-                "This vocabulary wasn't initialized with support_reverse to support reverse() function."
+                "This vocabulary wasn't initialized with support_reverse to support reverse()"
+                " function."
             )
         return self._words[class_id]
 

@@ -106,9 +106,11 @@ class HParams:
         setattr(
             self,
             name,
-            [_cast(name, wanted, item) for item in value]
-            if is_list
-            else _cast(name, wanted, value),
+            (
+                [_cast(name, wanted, item) for item in value]
+                if is_list
+                else _cast(name, wanted, value)
+            ),
         )
 
     def del_hparam(self, name: str) -> None:

@@ -50,8 +50,9 @@ _REMOVED: Dict[str, Dict[str, str]] = {
     },
 }
 _GYM = (
-    "No module named 'gym': scripts of TensorFlow 1's time want gym before 0.26, whose reset returns the observation alone and whose step "
-    "four values: pip install 'gym<0.26'. Its successor gymnasium returns more: a script for that imports gymnasium"
+    "No module named 'gym': scripts of TensorFlow 1's time want gym before 0.26, whose reset"
+    " returns the observation alone and whose step four values: pip install 'gym<0.26'. Its"
+    " successor gymnasium returns more: a script for that imports gymnasium"
 )
 
 

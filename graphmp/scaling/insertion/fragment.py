@@ -72,8 +72,8 @@ class Fragment:
                 if node.name in editor.nodes:
                     raise GraphmpError(
                         "GMP022",
-                        "the graph has a node %s, as graphmp's conversions do; convert the original again"
-                        % node.name,
+                        "the graph has a node %s, as graphmp's conversions do; convert the original"
+                        " again" % node.name,
                     )
                 editor.put(self._rewired(node))
         for key, make in collections.items():

@@ -516,7 +516,10 @@ def _gate(
     ungated.update(
         (
             name,
-            "it returns what others read, and nothing else can: a skipped step runs it all the same",
+            (
+                "it returns what others read, and nothing else can: a skipped step runs it all the"
+                " same"
+            ),
         )
         for name in gates.impossible
     )
@@ -609,9 +612,11 @@ def _row(
         "finite": in_body(function, arithmetic.finite) if arithmetic and arithmetic.finite else "",
         "clip": in_body(function, arithmetic.clip) if arithmetic and arithmetic.clip else "",
         "gated": named(gated.writes) if gated else [],
-        "not_skipped": [dict(row, node=in_body(function, row["node"])) for row in gated.goes_on]
-        if gated
-        else [],
+        "not_skipped": (
+            [dict(row, node=in_body(function, row["node"])) for row in gated.goes_on]
+            if gated
+            else []
+        ),
         "calls": sorted(body.calls) if body else [],
         "through": named(scope.call for scope in loss.scopes if scope.call),
     }

@@ -100,14 +100,14 @@ def _check_flags(graph: TrainingGraph, config: Config, scopes: List[GradientScop
         if scope is None or not scope.nodes:
             raise GraphmpError(
                 "GMP002",
-                "--gradient_scope=%s: no node is below it; accepted are name scopes of gradient code"
-                % given,
+                "--gradient_scope=%s: no node is below it; accepted are name scopes of gradient"
+                " code" % given,
             )
         if not scope.seeds:
             raise GraphmpError(
                 "GMP002",
-                "--gradient_scope=%s: nothing in it starts gradients; accepted are the scopes of tf.gradients"
-                % given,
+                "--gradient_scope=%s: nothing in it starts gradients; accepted are the scopes of"
+                " tf.gradients" % given,
             )
     known = sorted({loss for scope in scopes for loss in scope.losses})
     for name in config.loss:
@@ -115,8 +115,8 @@ def _check_flags(graph: TrainingGraph, config: Config, scopes: List[GradientScop
             found = ", ".join(known[:5]) or "none"
             raise GraphmpError(
                 "GMP002",
-                "--loss=%s: no gradient code starts there; accepted are what it starts from here: %s"
-                % (name, found),
+                "--loss=%s: no gradient code starts there; accepted are what it starts from"
+                " here: %s" % (name, found),
             )
 
 

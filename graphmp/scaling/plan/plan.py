@@ -284,7 +284,10 @@ def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -
         else None
     )
     if inside is not None:
-        text = "it trains inside a while loop that does not order its updates: gradients are not scaled"
+        text = (
+            "it trains inside a while loop that does not order its updates: gradients are not"
+            " scaled"
+        )
         warnings.append(warning("GMP110", inside, text))
     return inside is not None
 
@@ -576,7 +579,10 @@ def _behind_calls(
         for name, numbers in found.items()
         if name not in decided and not graph.looped(name)
     }
-    text = "it belongs to a step inside a function that is called in several places, or in a branch: a skipped step runs it all the same"
+    text = (
+        "it belongs to a step inside a function that is called in several places, or in a branch: a"
+        " skipped step runs it all the same"
+    )
     warnings += [
         warning("GMP112", name, text) for name, numbers in behind.items() if not numbers <= told
     ]
@@ -587,7 +593,10 @@ def _assumed(graph: TrainingGraph) -> Iterator[Dict[str, str]]:
     """Nodes that count as gradient code by their names alone; reported once."""
     name = next(iter(graph.assumed), None)
     if name is not None:
-        text = "its name says that it is of the gradient of %s, and it takes no gradients (%d such nodes): it counts as gradient code; "
+        text = (
+            "its name says that it is of the gradient of %s, and it takes no gradients (%d such"
+            " nodes): it counts as gradient code; "
+        )
         text += "--gradient_scope=SCOPE, for each call of tf.gradients that trains, says what does"
         yield warning("GMP113", name, text % (graph.assumed[name], len(graph.assumed)))
 
@@ -603,5 +612,8 @@ def _unscaled_updates(
         if n not in served and graph.view.nodes[n].op.startswith(UPDATE_PREFIXES)
     ]
     if left and not config.names_training:
-        text = "no gradient code was found for it (%d such updates): its gradient is neither scaled nor checked; --gradient_scope names that"
+        text = (
+            "no gradient code was found for it (%d such updates): its gradient is neither scaled"
+            " nor checked; --gradient_scope names that"
+        )
         yield warning("GMP110", left[0], text % len(left))

@@ -97,7 +97,7 @@ class _Planner:
         self._count_skipped_steps = count_skipped_steps
         self._direct = {name for loss in losses for name in loss.direct}
         self._before = [
-            graph.view.ancestors([port.node for port in (loss.arrivals or loss.checked)])
+            graph.view.ancestors([port.node for port in loss.arrivals or loss.checked])
             for loss in losses
         ]
         self._after = [graph.view.descendants(loss.direct) for loss in losses]
@@ -248,7 +248,10 @@ class _Planner:
     def _why(self, plan: SkipPlan, name: str, number: int) -> str:
         """Why a write doesn't depend on the loss's flag."""
         if name in plan.by_value:
-            return "the loss's flag, or what is written with it, doesn't come after it: it goes by whether all that is written with it is finite"
+            return (
+                "the loss's flag, or what is written with it, doesn't come after it: it goes by"
+                " whether all that is written with it is finite"
+            )
         if name in plan.in_loops:
             return "it is written in a while loop: it goes by whether its own values are finite"
         if self._is_push(name):

@@ -32,8 +32,8 @@ def test_the_policy_admits_the_page_s_own_style_and_script_alone():
     ]
     assert (
         policy
-        == "default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; base-uri 'none'; form-action 'none'"
-        % tuple(hashes)
+        == "default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; base-uri 'none';"
+        " form-action 'none'" % tuple(hashes)
     )
 
 
@@ -95,8 +95,8 @@ def test_a_caption_says_what_a_scale_saves():
     page = html.render(good())
     assert page.count("<figure>") == len(ROLES) + 1
     assert (
-        "Of the others 58% become zero in float16 without a loss scale, none times the advised 2^37 (outline)."
-        in page
+        "Of the others 58% become zero in float16 without a loss scale, none times the advised 2^37"
+        " (outline)." in page
     )
     assert "13% of the values are zero." in page
 

@@ -27,7 +27,10 @@ def test_the_head_says_what_was_measured_and_how():
     assert lines[:5] == [
         "net.ckpt.meta float16 against float32, on the same batches",
         "source       models/net.ckpt.meta",
-        "arithmetic   simulated: float16 ops compute in float32 and round what they give to float16, as Tensor Cores do",
+        (
+            "arithmetic   simulated: float16 ops compute in float32 and round what they give to"
+            " float16, as Tensor Cores do"
+        ),
         "data         random, seed 0",
         "steps        3 training steps, all tensors measured in 3 of them; 1.5 s",
     ]
@@ -39,7 +42,8 @@ def test_losses_and_gradients_say_what_the_audit_does():
     advice = found.losses[0].advice
     assert (
         line_of(shown, "loss ")
-        == "loss         loss: original and converted differ by 0.008% at most; 0 of 3 steps skipped; loss scale now 256"
+        == "loss         loss: original and converted differ by 0.008% at most; 0 of 3 steps"
+        " skipped; loss scale now 256"
     )
     assert (
         "use %d of the %d powers of two of float16; the largest is 2^%d"
@@ -116,7 +120,10 @@ def test_the_worst_tensors_stand_first_with_reason_and_flag():
     start = lines.index("2 tensors overflow, or are not finite; the worst first")
     assert lines[start + 1 : start + 6] == [
         "  not finite first in a step: g/worse  MatMul",
-        "  g/worse  MatMul, weight gradient: 9 values not finite, 12 overflow (12%), relative error 90%",
+        (
+            "  g/worse  MatMul, weight gradient: 9 values not finite, 12 overflow (12%), relative"
+            " error 90%"
+        ),
         "      half precision: allow: MatMul is worth half precision",
         "      keep float32: --keep_float32='^g/worse$'",
         "  a/Exp  Exp, activation: 10 overflow (1%), 1 become zero (0.1%), relative error 0.1%",
@@ -158,7 +165,10 @@ def test_the_first_tensor_that_is_not_finite_is_named():
 def test_gradients_too_far_apart_for_any_loss_scale_are_said():
     each = finding("g", WEIGHT_GRADIENT, exponents(-50, 3) + exponents(-5, 97))
     found = audit([each], [loss([each])])
-    said = "3% become zero whatever the loss scale: they span 46 powers of two, float16 holds 40; --compute_dtype=bfloat16 holds all"
+    said = (
+        "3% become zero whatever the loss scale: they span 46 powers of two, float16 holds 40;"
+        " --compute_dtype=bfloat16 holds all"
+    )
     assert line_of(rendered(found), "vanishing") == "vanishing    " + said
     assert "Of the gradients %s." % said in html.render(found)
     assert "whatever the loss scale" not in rendered(good()) + html.render(good())

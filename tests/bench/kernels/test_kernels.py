@@ -22,7 +22,10 @@ XMMA_CONV = (
     "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize256x64x32_"
     "stage3_warpsize4x1x1_g1_tensor16x8x16_execute_kernel__5x_cudnn"
 )
-TRANSPOSE = "void nchwToNhwcKernel<__half, __half, float, true, true, (cudnnKernelDataType_t)0>(int, int, int, int)"
+TRANSPOSE = (
+    "void nchwToNhwcKernel<__half, __half, float, true, true, (cudnnKernelDataType_t)0>(int, int,"
+    " int, int)"
+)
 # Name, whether it multiplies on Tensor Cores, who reports it so.
 NAMES = [
     (
@@ -51,7 +54,9 @@ NAMES = [
         "tensorflow/tensorflow core/profiler/utils/kernel_stats_utils.cc",
     ),
     (
-        "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x256_16x3_nn_align4>(cutlass_80_tensorop_s1688gemm)",
+        (
+            "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x256_16x3_nn_align4>(cutlass_80_tensorop_s1688gemm)"
+        ),
         True,
         "JAX on A100, TF32",
     ),
@@ -102,7 +107,10 @@ NAMES = [
     ),
     (TRANSPOSE, False, "pytorch/pytorch issue 54324"),
     (
-        "void cudnn::detail::wgrad_alg0_engine<float, 512, 6, 5, 3, 3, 3, false, 512>(int, int, int, float const*, int)",
+        (
+            "void cudnn::detail::wgrad_alg0_engine<float, 512, 6, 5, 3, 3, 3, false, 512>(int, int,"
+            " int, float const*, int)"
+        ),
         False,
         "the same kernel_stats.pb",
     ),
@@ -110,7 +118,9 @@ NAMES = [
 DETAILS = {
     "1.15": "%s regs:122 shm:32768 grid:4,1,1 block:256,1,1@@%s#id=7#",
     "2.x": "%s regs:122 static_shared:32768 dynamic_shared:0 grid:4,1,1 block:256,1,1 occ_pct:25",
-    "2.x, lines": "%s regs:122\nstatic_shared:32768\ndynamic_shared:0\ngrid:4,1,1\nblock:256,1,1\nocc_pct:25",
+    "2.x, lines": (
+        "%s regs:122\nstatic_shared:32768\ndynamic_shared:0\ngrid:4,1,1\nblock:256,1,1\nocc_pct:25"
+    ),
 }
 
 

@@ -62,7 +62,8 @@ def test_answers_of_a_child(conversion, tmp_path, monkeypatch):
     primitive = tf.errors.AbortedError(
         None,
         None,
-        "Operation received an exception:Status: 1, message: could not create a primitive, in file mkl_conv_ops.cc",
+        "Operation received an exception:Status: 1, message: could not create a primitive, in file"
+        " mkl_conv_ops.cc",
     )
     assert answer(primitive)["trouble"][0] == OUT_OF_MEMORY  # oneDNN's
     assert answer(MemoryError("no room")) == {"trouble": [OUT_OF_MEMORY, "no room"]}
@@ -123,7 +124,10 @@ def test_a_process_that_gives_no_answer_in_time_is_ended(tmp_path, monkeypatch):
         process._begun = True
         with pytest.raises(
             processes.Trouble,
-            match="too slow: three steps take more than 0 s; give smaller --batch_sizes or more --seconds",
+            match=(
+                "too slow: three steps take more than 0 s; give smaller --batch_sizes or more"
+                " --seconds"
+            ),
         ):
             process.ask("fit", "graphmp", "batch", 1.0, limit=0.1)
         assert starter._child is None and not process._begun

@@ -86,7 +86,10 @@ def test_remarks_say_where_no_difference_is_shown():
     )
     assert found.remarks == [
         "a note",
-        "batch size 64: the interval includes 1, so no difference is shown; more --rounds or --steps narrow it",
+        (
+            "batch size 64: the interval includes 1, so no difference is shown; more --rounds or"
+            " --steps narrow it"
+        ),
     ]
     single = a_bench(timed(FLOAT32, 32, rounds=ROUNDS[:1]), timed(GRAPHMP, 32, rounds=ROUNDS[:1]))
     assert single.remarks == [

@@ -124,7 +124,8 @@ def test_where_the_time_decides_more_of_it_is_advised():
     doubtful = [[0.01, 0.011], [0.02, 0.01], [0.01, 0.03]]
     found = a_bench(timed(FLOAT32, 32), timed(GRAPHMP, 32, rounds=doubtful), seconds=90.0)
     assert found.remarks == [
-        "batch size 32: the interval includes 1, so no difference is shown; more --seconds narrow it"
+        "batch size 32: the interval includes 1, so no difference is shown; more --seconds"
+        " narrow it"
     ]
     assert (
         text.next_step(found, True)

@@ -17,7 +17,8 @@ from tests.support.places import environment
 def unsaid(err):
     """What is on stderr beside progress."""
     return re.sub(
-        r"(?m)^\[\d+:\d\d\] .*; (about \d+:\d\d left|nearly done|.* longer than planned.*|time left not known yet)\n",
+        r"(?m)^\[\d+:\d\d\] .*; (about \d+:\d\d left|nearly done|.* longer than planned.*|time left"
+        r" not known yet)\n",
         "",
         err,
     )

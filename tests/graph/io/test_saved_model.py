@@ -111,23 +111,35 @@ def test_tags_are_a_set(exported, tags):
         (
             "several",
             "",
-            "found a SavedModel with 3 graphs; accepted is --tag=gpu,serve or --tag=serve or --tag=train",
+            (
+                "found a SavedModel with 3 graphs; accepted is --tag=gpu,serve or --tag=serve or"
+                " --tag=train"
+            ),
         ),
         (
             "several",
             ",",
-            "found a SavedModel with 3 graphs; accepted is --tag=gpu,serve or --tag=serve or --tag=train",
+            (
+                "found a SavedModel with 3 graphs; accepted is --tag=gpu,serve or --tag=serve or"
+                " --tag=train"
+            ),
         ),
         (
             "several",
             "gpu",
-            "no graph of the SavedModel has the tags --tag=gpu; accepted is --tag=gpu,serve or --tag=serve or --tag=train",
+            (
+                "no graph of the SavedModel has the tags --tag=gpu; accepted is --tag=gpu,serve or"
+                " --tag=serve or --tag=train"
+            ),
         ),
         ("text", "", "found a SavedModel with 2 graphs; accepted is --tag=serve or --tag=train"),
         (
             "text",
             "Train",
-            "no graph of the SavedModel has the tags --tag=Train; accepted is --tag=serve or --tag=train",
+            (
+                "no graph of the SavedModel has the tags --tag=Train; accepted is --tag=serve or"
+                " --tag=train"
+            ),
         ),
         (
             "one",

@@ -56,7 +56,8 @@ class IntersectionRNNCell(Cell):
     def _project(self, inputs: tf.Tensor) -> tf.Tensor:
         if not self._num_in_proj:
             raise ValueError(
-                "Must have input size == output size for Intersection RNN. To fix, num_in_proj should be set to num_units at cell init."
+                "Must have input size == output size for Intersection RNN. To fix, num_in_proj"
+                " should be set to num_units at cell init."
             )
         with tf.variable_scope("in_projection"):
             return linear(inputs, self.output_size, True)

@@ -173,8 +173,8 @@ class AttentionCellWrapper(_Wrapper):
     ):
         if isinstance(cell.state_size, tuple) and not state_is_tuple:
             raise ValueError(
-                "Cell returns tuple of states, but the flag state_is_tuple is not set. State size is: %s"
-                % str(cell.state_size)
+                "Cell returns tuple of states, but the flag state_is_tuple is not set. State size"
+                " is: %s" % str(cell.state_size)
             )
         if attn_length <= 0:
             raise ValueError("attn_length should be greater than zero, got %s" % attn_length)
