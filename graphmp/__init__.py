@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from graphmp import (
-    environment as _environment,
-)  # noqa: F401  # first: TensorFlow reads its settings when it is imported
+# first: TensorFlow reads its settings when it is imported
+from graphmp import environment as _environment  # noqa: F401
 from graphmp.tf_hooks import at_import as _at_import
 from graphmp.version import __version__
 

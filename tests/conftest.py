@@ -19,7 +19,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Starts TensorFlow, but for the process that hands out tests to workers: these can begin at once."""
+    """Starts TensorFlow, but for the process that hands out tests to workers.
+
+    These can begin at once.
+    """
     if config.getoption("dist", "no") == "no" or hasattr(config, "workerinput"):
         importlib.import_module("tests.support.started")
 
@@ -33,13 +36,19 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Keeps what is imported by now out of garbage collections: each would look through all of TensorFlow."""
+    """Keeps what is imported by now out of garbage collections.
+
+    Each would look through all of TensorFlow.
+    """
     gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """The same for what the tests of a file leave in caches, once garbage is gone: benches collect before each timing."""
+    """The same for what the tests of a file leave in caches, once garbage is gone.
+
+    Benches collect before each timing.
+    """
     if nextitem is None or nextitem.fspath != item.fspath:
         gc.collect()
         gc.freeze()
@@ -103,7 +112,10 @@ def forks():
 
 @pytest.fixture
 def built_in_forks(forks, tmp_path_factory, monkeypatch):
-    """Has `graphmp convert` build a script's graphs in forks: TensorFlow is imported once, not by each process."""
+    """Has `graphmp convert` build a script's graphs in forks.
+
+    TensorFlow is imported once, not by each process.
+    """
     monkeypatch.setattr(
         "graphmp.conversion.builds.subprocess",
         builds_in_forks(forks, tmp_path_factory.mktemp("builds")),

@@ -1,4 +1,7 @@
-"""The tests of a clone with nothing beside it: none fails for want of the corpus, and one line says what was skipped."""
+"""The tests of a clone with nothing beside it.
+
+None fails for want of the corpus, and one line says what was skipped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The documents: their commands parse and run, so does their code, outputs are what is printed, links lead somewhere, the reference is up to date."""
+"""The documents.
+
+Their commands parse and run, so does their code, outputs are what is printed, links lead somewhere,
+the reference is up to date.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +118,8 @@ def code(page) -> List[Block]:
 OWN_COMMANDS = sorted(
     {line for page in PAGES for line in command_lines(page) if line.startswith("graphmp ")}
 )
-# `run` and `bench` train in processes of their own (tests/session/test_run.py, tests/cli/bench/), and so does what a Python file is converted in.
+# `run` and `bench` train in processes of their own (tests/session/test_run.py, tests/cli/bench/),
+# and so does what a Python file is converted in.
 RUN = [
     line
     for line in sorted(
@@ -146,7 +151,10 @@ def net():
 
 
 def given(graph):
-    """What the documents' code takes as given: a training graph, in parts and as a whole, and its conversion."""
+    """What the documents' code takes as given.
+
+    A training graph, in parts and as a whole, and its conversion.
+    """
     names = dict(net(), graphmp=graphmp, tf=tf, graph=graph)
     meta_graph = tf.train.export_meta_graph(graph=graph)
     conversion = graphmp.convert(meta_graph)
@@ -160,7 +168,10 @@ def given(graph):
 
 
 def execute(text, namespace, folder):
-    """Runs a block of code in a folder, as a program without arguments. Modules that it imports from there are forgotten."""
+    """Runs a block of code in a folder, as a program without arguments.
+
+    Modules that it imports from there are forgotten.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["block.py"])
@@ -178,7 +189,9 @@ def execute(text, namespace, folder):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A folder with the files that the documents name, and what converting the first example printed."""
+    """A folder with the files that the documents name, and what converting the first example
+    printed.
+    """
     folder = tmp_path_factory.mktemp("files")
     shutil.copytree(
         str(ROOT / "examples"),

@@ -1,4 +1,7 @@
-"""The rules of the source tree, checked by parsing every module: which room imports which, no circles, and nothing below cli/ prints."""
+"""The rules of the source tree, checked by parsing every module.
+
+Which room imports which, no circles, and nothing below cli/ prints.
+"""
 
 import ast
 
@@ -99,7 +102,8 @@ ROOMS = {
 BASE = ["config", "errors", "environment", "naming", "once", "process_memory", "version", "wording"]
 ENTRY_POINTS = ["graphmp", "graphmp.__main__"]
 INSIDE_FUNCTIONS = {
-    # (how the module's name begins, how the name of what it imports there begins): why not at the top
+    # (how the module's name begins, how the name of what it imports there begins): why not at the
+    # top
     (
         "graphmp.cli.",
         "graphmp.",
@@ -116,7 +120,10 @@ def module_name(path):
 
 
 def room(module):
-    """graphmp.graph.io.files is of the room `graph`; the modules of BASE and the entry points have none."""
+    """graphmp.graph.io.files is of the room `graph`.
+
+    The modules of BASE and the entry points have none.
+    """
     part = (module.split(".") + [""])[1]
     return "" if module in ENTRY_POINTS or part in BASE else part
 
@@ -161,7 +168,9 @@ def problems(name, source):
 
 
 def import_problems(name, tree):
-    """Imports that the table of rooms lacks, hide in functions, take everything, or name TensorFlow otherwise than all do."""
+    """Imports that the table of rooms lacks, hide in functions, take everything, or name
+    TensorFlow otherwise than all do.
+    """
     local = inside_functions(tree)
     for node, imported in imports(tree):
         if imported.startswith("."):

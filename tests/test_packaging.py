@@ -1,4 +1,6 @@
-"""What pip installs on each Python, and that an existing TensorFlow of another name is left alone."""
+"""What pip installs on each Python, and that an existing TensorFlow of another name is left
+alone.
+"""
 
 import hashlib
 import re
@@ -145,7 +147,9 @@ def test_the_readme_has_its_commands_in_one_line():
 
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory):
-    """A virtual environment where graphmp was installed beside a stand-in for NVIDIA's TensorFlow, by the README's line."""
+    """A virtual environment where graphmp was installed beside a stand-in for NVIDIA's
+    TensorFlow, by the README's line.
+    """
     folder = tmp_path_factory.mktemp("beside")
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     wheel = folder / "nvidia_tensorflow-1.15.5+nv0-py3-none-any.whl"

@@ -1,6 +1,9 @@
-"""The pictures of README and docs: tools/screenshots.py made them, and what they show is today's output.
+"""The pictures of README and docs.
 
-`docs/pictures.json` has the text of each; tests/tools/test_tools.py compares all of it in a browser.
+Tools/screenshots.py made them, and what they show is today's output.
+
+`docs/pictures.json` has the text of each; tests/tools/test_tools.py compares all of it in a
+browser.
 """
 
 from __future__ import annotations

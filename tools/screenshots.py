@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Regenerate the pictures of the README and docs/: the page of a diff, light and dark, and the terminal.
+"""Regenerate the pictures of the README and docs/.
+
+The page of a diff, light and dark, and the terminal.
 
 usage: screenshots.py [-o docs]
 

@@ -31,10 +31,12 @@ EXAMPLE = """  graphmp audit model.ckpt.meta --data batches.npz
   graphmp audit model.ckpt.meta --random_data --fix model.policy
   graphmp convert model.ckpt.meta --op_policy=model.policy
 
-An .npz file has arrays by placeholder name: with an axis more than the placeholder a batch a step, else examples that are cut into
-batches. A function returns an iterable of dictionaries by placeholder name, or takes the number of a step and returns one. Random data
-is typed by what each placeholder is used for. The original trains; the converted graph's step is computed beside it, with the same
-variables, batches and random numbers. Exit status: 0 the graphs agree, 1 they don't (with --fix: could not be made to), 2 bad input."""
+An .npz file has arrays by placeholder name: with one more axis than the placeholder, one batch
+for each step, else examples that are split into batches. A function returns an iterable of
+dictionaries by placeholder name, or takes the number of a step and returns one. Random data
+suits the use of each placeholder. The original trains; the converted graph's step is computed
+beside it, with the same variables, batches and random numbers. Exit status: 0 the graphs agree,
+1 they don't (with --fix: could not be made to), 2 bad input."""
 FLAGS = conversion_flags()
 EVERYDAY = ("data", "random_data", "fix", "html", "compute_dtype", "steps")
 

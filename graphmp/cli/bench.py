@@ -41,12 +41,14 @@ EXAMPLE = """  graphmp bench model.ckpt.meta --batch_sizes 32,64,128
   graphmp bench model.ckpt.meta --batch_sizes 64 --memory_limit 2GB --json > bench.json
   graphmp bench out/converted.meta --verify_tensor_cores
 
-The graphs take turns, a few steps each, in processes of their own; a step runs all updates that the graph has, on the same batches.
---data is what `graphmp audit --data` takes; without it batches are made up, typed by each placeholder's use. Without --compute_dtype it is
-bfloat16 on a CPU that multiplies bfloat16 in hardware, else float16. A batch size that a graph has no memory for is a result. Peak
-tensors are what one step makes, by TensorFlow's run metadata, variables left out; on a GPU all of its allocator's.
-Exit status: 0 timed, 1 the converted graph ran at no batch size, 2 bad input. With --verify_tensor_cores: 0 all matmuls and
-convolutions ran on Tensor Cores, 1 some did not, 2 there is no GPU with Tensor Cores."""
+The graphs run in turns, a few steps each, in processes of their own; a step runs all updates of
+the graph, on the same batches. --data is as for `graphmp audit`; by default batches are made up
+to suit each placeholder. The default --compute_dtype is bfloat16 on a CPU that multiplies
+bfloat16 in hardware, else float16. A batch size that exceeds a graph's memory is a result. Peak
+tensors are those of one step, by TensorFlow's run metadata, without variables; on a GPU all of
+its allocator's. Exit status: 0 timed, 1 the converted graph ran at no batch size, 2 bad input.
+With --verify_tensor_cores: 0 all matmuls and convolutions ran on Tensor Cores, 1 some did not, 2
+there is no GPU with Tensor Cores."""
 FLAGS = conversion_flags()
 EVERYDAY = ("batch_sizes", "data", "compute_dtype", "plot", "memory_limit", "json")
 

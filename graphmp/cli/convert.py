@@ -32,11 +32,12 @@ EXAMPLE = """  graphmp convert model.ckpt.meta --compute_dtype=bfloat16
   graphmp convert examples/simple_cnn.py
   graphmp convert model.ckpt.meta --verify
   graphmp convert train.py:build_model --loss_scale=128 --clip_norm=5 -o out -- --batch_size 64
-  graphmp convert net.py:build --input images=float32[?,224,224,3] --input labels=int32[?] --arg classes=1000
+  graphmp convert net.py:build --input images=float32[?,32,32,3] --input labels=int32[?] --arg n=10
 
-What stands behind `--` is a Python file's own command line. The file is run up to its first training step, once as it is
-and once converted; no step is trained. Exit status: 0 converted, 1 it can't be converted (with --check: DIR is out of date; with --verify:
-the conversion is not proved), 2 bad input."""
+The arguments after `--` are a Python file's own command line. The file is run up to its first
+training step, once unchanged and once converted; no step is trained. Exit status: 0 converted, 1
+it can't be converted (with --check: DIR is out of date; with --verify: the conversion is not
+proved), 2 bad input."""
 FLAGS = conversion_flags()
 EVERYDAY = ("output", "compute_dtype", "loss_scale", "clip_norm", "keep_float32", "check")
 

@@ -25,8 +25,9 @@ EXAMPLE = """  graphmp diff model_graphmp/original.meta model_graphmp/converted.
   graphmp diff A B --format=dot --node=dense/MatMul | dot -Tsvg > dense.svg
   graphmp diff A B --format=model-explorer -o folder && python folder/open.py
 
-A and B are MetaGraphDefs or GraphDefs, binary or text, or SavedModels with one graph. Exit status: 0 the same, 1 different, 2 trouble;
-with --check 0 where every difference is explained and every claim is proved or not applicable."""
+A and B are MetaGraphDefs or GraphDefs, binary or text, or SavedModels with one
+graph. Exit status: 0 the same, 1 different, 2 trouble; with --check 0 if every
+difference is explained and every claim is proved or not applicable."""
 
 SAME, DIFFERENT = 0, 1
 FORMATS = ("text", "markdown", "json", "html", "model-explorer", "dot")

@@ -31,8 +31,8 @@ EXAMPLE = """  graphmp explain model.ckpt.meta dense/BiasAdd
   graphmp explain model_graphmp/converted.meta dense/kernel/read_graphmp_float16
   graphmp explain GMP012
 
-GRAPH is an original with the flags of a conversion, or a converted graph: then original.meta beside it is explained, by the
-flags of its conversion. A node in a function is library/FUNCTION/NODE."""
+GRAPH is an original with the flags of a conversion, or a converted graph: then original.meta beside
+it is explained, with the flags of its conversion. A node in a function is library/FUNCTION/NODE."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "keep_float32", "op_policy", "engine", "json")
 

@@ -22,9 +22,10 @@ EXAMPLE = """  graphmp run train.py --batch_size 64
   graphmp run --loss_scale=128 --clip_norm=5 --report=out train.py --data_dir=data
   graphmp run --compute_dtype=bfloat16 -m package.train --steps 1000
 
-graphmp's own flags stand before the script; what follows it is the script's. The script sees the command line, folder, stdin, signals and
-exit status that `python train.py` gives it. Its graph is converted at its first training step, in the running session. Exit status: the
-script's; 1 where the graph can't be converted; 2 for bad usage."""
+graphmp's own flags precede the script; arguments after it are the script's. The script has the
+same command line, folder, stdin, signals and exit status as with `python train.py`. Its graph is
+converted at its first training step, in the running session. Exit status: the script's; 1 if the
+graph can't be converted; 2 for bad usage."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
 _OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "verify")

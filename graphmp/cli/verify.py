@@ -27,11 +27,13 @@ EXAMPLE = """  graphmp verify model_graphmp/original.meta model_graphmp/converte
   graphmp verify original.meta converted.meta --random_data
   graphmp verify original.meta converted.meta --data batches.npz --steps 10
 
-Neither the report of the conversion nor the names that it gave are trusted: what was put in is recognised by what it computes and
-taken for what it means, and what remains must be the original. With data, as `graphmp audit` takes it, both graphs are run too: steps in
-float32 leave every variable as the original's do, bit by bit; with infinity in one gradient after the other nothing is written that must
-not be, and the next step trains; half precision agrees as an audit says. Exit status: 0 if every claim is proved, 1 if one failed or could
-not be proved, 2 for trouble."""
+The conversion's report and the names of added nodes are not trusted: each added node is
+recognised by its computation and replaced by its meaning, and the rest must equal the original.
+With data, as for `graphmp audit`, both graphs are also run. Steps in float32 give every variable
+the same bits as in the original. With infinity in one gradient after another, nothing is written
+that must not be, and the next step trains. Half precision agrees within the tolerance of an
+audit. Exit status: 0 if every claim is proved, 1 if one failed or could not be proved, 2 for
+trouble."""
 SCHEMA = "graphmp.verify/1"
 _MOST_NODES = 5
 

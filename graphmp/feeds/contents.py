@@ -46,14 +46,15 @@ _SOFTMAX_LOSSES = frozenset(
 )
 _CTC_LENGTHS = frozenset((("CTCBeamSearchDecoder", 1), ("CTCGreedyDecoder", 1), ("CTCLoss", 3)))
 _SHAPES = frozenset((
-    ("BroadcastTo", 1), ("Fill", 0), ("RandomStandardNormal", 0), ("RandomUniform", 0), ("Range", 1), ("Reshape", 1), ("Slice", 2), ("Tile", 1),
-    ("TruncatedNormal", 0),
+    ("BroadcastTo", 1), ("Fill", 0), ("RandomStandardNormal", 0), ("RandomUniform", 0),
+    ("Range", 1), ("Reshape", 1), ("Slice", 2), ("Tile", 1), ("TruncatedNormal", 0),
 ))  # fmt: skip
 _PARSES = frozenset((
-    "DecodeAndCropJpeg", "DecodeBmp", "DecodeCSV", "DecodeCompressed", "DecodeGif", "DecodeImage", "DecodeJSONExample", "DecodeJpeg",
-    "DecodePaddedRaw", "DecodePng", "DecodeProtoV2", "DecodeRaw", "DecodeWav", "DecodeWebP", "DeserializeManySparse", "DeserializeSparse",
-    "ExtractJpegShape", "ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleExample",
-    "ParseSingleSequenceExample", "ParseTensor",
+    "DecodeAndCropJpeg", "DecodeBmp", "DecodeCSV", "DecodeCompressed", "DecodeGif", "DecodeImage",
+    "DecodeJSONExample", "DecodeJpeg", "DecodePaddedRaw", "DecodePng", "DecodeProtoV2", "DecodeRaw",
+    "DecodeWav", "DecodeWebP", "DeserializeManySparse", "DeserializeSparse", "ExtractJpegShape",
+    "ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2",
+    "ParseSingleExample", "ParseSingleSequenceExample", "ParseTensor",
 ))  # fmt: skip
 
 

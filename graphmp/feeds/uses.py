@@ -19,8 +19,9 @@ _FIRST, _SECOND, _ALL, _ALL_BUT_FIRST, _ALL_BUT_LAST = (
 )
 # Op types that pass a tensor on unchanged: through control flow, or to another name.
 _CARRIES = (
-    "Cast", "CheckNumerics", "EnsureShape", "Enter", "Exit", "Identity", "IdentityN", "Merge", "NextIteration", "PlaceholderWithDefault",
-    "PreventGradient", "RefEnter", "RefIdentity", "Snapshot", "StopGradient", "Switch",
+    "Cast", "CheckNumerics", "EnsureShape", "Enter", "Exit", "Identity", "IdentityN", "Merge",
+    "NextIteration", "PlaceholderWithDefault", "PreventGradient", "RefEnter", "RefIdentity",
+    "Snapshot", "StopGradient", "Switch",
 )  # fmt: skip
 # Op types whose result contains the values of their inputs, and the slots of these.
 _MOVES: Dict[str, slice] = {

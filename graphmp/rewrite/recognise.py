@@ -191,9 +191,11 @@ def _precision(view: GraphView, policy: Policy) -> str:
     total = sum(counts.values())
     by_hand = next((name for name in view.nodes if _BY_HAND.search(name)), None)
     if counts[0] and by_hand:
-        return "already mixed precision by hand (%d of %d matmuls and convolutions in half, float32 variables below %s): left as it is" % (
-            counts[0], total, by_hand[: by_hand.index("fp32_vars/") + len("fp32_vars")]
-        )  # fmt: skip
+        text = (
+            "already mixed precision by hand (%d of %d matmuls and convolutions in half, float32"
+            " variables below %s): left as it is"
+        )
+        return text % (counts[0], total, by_hand[: by_hand.index("fp32_vars/") + len("fp32_vars")])
     if counts[0] and counts[0] >= counts[FLOAT32]:
         return "already half precision (%d of %d matmuls and convolutions): left as it is" % (
             counts[0],

@@ -76,7 +76,10 @@ def test_gradients_further_apart_than_the_format_holds(lowest, share, too_wide):
 )
 @often
 def test_advice_against_rounding(powers, format_, current):
-    """With the scale advised nothing overflows; the shares are those that rounding gives, values of one and a half powers of two."""
+    """With the scale advised nothing overflows.
+
+    The shares are those that rounding gives, values of one and a half powers of two.
+    """
     values = 1.5 * np.exp2(np.float64(powers))
     found = advise([histogram(values)], format_, 2.0**current)
     smallest = 2.0 ** (format_.bottom - 1)

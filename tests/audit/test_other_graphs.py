@@ -18,11 +18,7 @@ from tests.support import painting
 from tests.support.audited import found, graph_of
 from tests.support.models import MODELS, batch_for
 from tests.support.planted import batches
-from tests.support.programs import (
-    models,
-    optimizers,
-    state,
-)  # noqa: F401  # they register the programs
+from tests.support.programs import models, optimizers, state  # noqa: F401  # to register programs
 from tests.support.programs.running import converted
 from tests.support.training import undecorated
 
@@ -35,7 +31,10 @@ def of_model(model, **options):
 
 
 def dropped_out():
-    """Dropout and noise, outside of loops and in one, and in a function: what they draw decides on most of the loss."""
+    """Dropout and noise, outside of loops and in one, and in a function.
+
+    What they draw decides on most of the loss.
+    """
     x, y = (
         tf.placeholder(tf.float32, (8, 12), name="x"),
         tf.placeholder(tf.float32, (8, 1), name="y"),
@@ -64,7 +63,10 @@ def test_both_graphs_draw_the_same_random_numbers(compute_dtype, within):
     "name", ["gradients_solved", "projected_conflicting_gradients", "accumulated"]
 )
 def test_programs_agree(name):
-    """Gradients that were divided by the scale on the way; nodes named as the audit's own; updates that run now and then."""
+    """Gradients that were divided by the scale on the way; nodes named as the audit's own.
+
+    Updates that run now and then.
+    """
     audited = audit(converted(name, False, "float16", "dynamic"), Options(steps=2))
     assert audited.agrees, [(f.range.row.name, f.range.error) for f in audited.disagreeing]
 

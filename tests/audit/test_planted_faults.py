@@ -20,7 +20,8 @@ from tests.support.planted import FAULTS
 SPOILED = [("activation", {}), ("epsilon", {}), ("long_sum", {}), ("identifiers", {})]
 
 
-# Repairs of what overflows, of what the audit has no suspects for, and of one sum; a division by zero overflows too.
+# Repairs of what overflows, of what the audit has no suspects for, and of one sum; a division by
+# zero overflows too.
 REPAIRED = [
     pytest.param(*each, marks=[pytest.mark.slow] if each[0] == "epsilon" else [])
     for each in SPOILED
@@ -41,7 +42,9 @@ def two_edges_from(meta_graph, names):
 
 @pytest.mark.parametrize("fault", sorted(set(FAULTS) - {fault for fault, _ in SPOILED}))
 def test_what_converts_well_agrees(fault, data):
-    """Among them a mask that is subtracted, which infinity masks too, and gradients at 1e-9 under a dynamic loss scale that begins high."""
+    """Among them a mask that is subtracted, which infinity masks too, and gradients at 1e-9
+    under a dynamic loss scale that begins high.
+    """
     options = {"loss_scale_initial": 2.0**40} if fault == "tiny_gradients" else {}
     _, audited = found(fault, data, **options)
     assert audited.agrees, audited.to_json()

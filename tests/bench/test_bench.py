@@ -1,4 +1,7 @@
-"""Benches: statistics of timings, shares of a step, causes, memory, batches, and graphs that take turns."""
+"""Benches.
+
+Statistics of timings, shares of a step, causes, memory, batches, and graphs that take turns.
+"""
 
 from __future__ import annotations
 

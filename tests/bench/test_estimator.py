@@ -18,7 +18,10 @@ SECONDS = st.floats(1e-4, 10.0)
 
 
 def noisy(seed, faster=1.0, rounds=12, steps=5):
-    """Rounds on a machine that others use: each round has its own speed, single steps are far off, some rounds are slow for one alone."""
+    """Rounds on a machine that others use.
+
+    Each round has its own speed, single steps are far off, some rounds are slow for one alone.
+    """
     random = np.random.RandomState(seed)
     pace = np.exp(0.5 * random.standard_normal(rounds))
 

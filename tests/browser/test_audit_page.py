@@ -1,4 +1,7 @@
-"""The page of an audit in a browser: search, order, selection, keys, what it may not do, and how much of it is there at a time."""
+"""The page of an audit in a browser.
+
+Search, order, selection, keys, what it may not do, and how much of it is there at a time.
+"""
 
 from __future__ import annotations
 

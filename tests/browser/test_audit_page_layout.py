@@ -1,4 +1,7 @@
-"""The page of an audit at several widths: nothing that is drawn is cut or overlaps, the losses use the width, fixes are copied."""
+"""The page of an audit at several widths.
+
+Nothing that is drawn is cut or overlaps, the losses use the width, fixes are copied.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ chromium.skip_without_one()
 WIDTHS = [1400, 900, 500]
 NAME = "model/encoder/layer_11/attention/self/a_rather_long_scope_of_a_user/dense/MatMul"
 
-# Texts of drawings that can be seen, by what they say: those that leave their drawing, and pairs that overlap.
+# Texts of drawings that can be seen, by what they say: those that leave their drawing, and pairs
+# that overlap.
 CUT = """const found = [];
 for (const figure of document.querySelectorAll('svg.figure')) {
   const outer = figure.getBoundingClientRect();

@@ -43,7 +43,9 @@ REPORT = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The working folder, with before.meta, after.meta and a copy of the first, same.pbtxt, in another form."""
+    """The working folder, with before.meta, after.meta and a copy of the first, same.pbtxt, in
+    another form.
+    """
     (tmp_path / "before.meta").write_bytes(serialize(BEFORE))
     (tmp_path / "after.meta").write_bytes(serialize(AFTER))
     (tmp_path / "same.pbtxt").write_text(str(BEFORE.graph_def))

@@ -1,4 +1,7 @@
-"""`graphmp explain GRAPH NODE`: why a node has its dtype, what led to it and which flag changes it."""
+"""`graphmp explain GRAPH NODE`.
+
+Why a node has its dtype, what led to it and which flag changes it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def graphs():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, graphs):
-    """The working folder: model.meta, and out/ with original.meta and converted.meta, made with --keep_float32=^dense$."""
+    """The working folder.
+
+    Model.meta, and out/ with original.meta and converted.meta, made with --keep_float32=^dense$.
+    """
     (tmp_path / "out").mkdir()
     (tmp_path / "model.meta").write_bytes(graphs[0])
     (tmp_path / "out" / "original.meta").write_bytes(graphs[0])
@@ -391,7 +397,9 @@ def test_flags_that_only_python_can_say_are_passed_over(folder, capsys):
 
 
 def function_graph():
-    """A function with a matmul between an Exp and a Tanh, called, and another that only a tf.data pipeline uses."""
+    """A function with a matmul between an Exp and a Tanh, called, and another that only a
+    tf.data pipeline uses.
+    """
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, (4, 4), name="x")
 

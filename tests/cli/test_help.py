@@ -1,4 +1,8 @@
-"""`--help`: everyday flags first, the others in titled groups, each flag once, at the width of a terminal; and docs/flags.md in the same order."""
+"""`--help`.
+
+Everyday flags first, the others in titled groups, each flag once, at the width of a terminal; and
+docs/flags.md in the same order.
+"""
 
 from __future__ import annotations
 

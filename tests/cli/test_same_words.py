@@ -1,4 +1,7 @@
-"""What is said of two graphs is the same in any process: another one has another order of sets, by the seed of its hashes."""
+"""What is said of two graphs is the same in any process.
+
+Another one has another order of sets, by the seed of its hashes.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ from tests.support.executed import graphs
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """An original, its conversion, its flags, and a conversion whose optimizer learns at another rate."""
+    """An original, its conversion, its flags, and a conversion whose optimizer learns at another
+    rate.
+    """
     path = tmp_path_factory.mktemp("verify")
     original, config = training_graph(), Config.make(clip_norm=1.0)
     converted = rewrite(original, config, Policy.default("float16")).meta_graph

@@ -34,7 +34,9 @@ def conversion():
 
 
 def claims(conversion, graph=None, report=None):
-    """Verdict, text and nodes of each claim by name, of the conversion or of another converted graph."""
+    """Verdict, text and nodes of each claim by name, of the conversion or of another converted
+    graph.
+    """
     diff = compare(
         conversion.original,
         graph or conversion.meta_graph,

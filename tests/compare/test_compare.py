@@ -1,4 +1,7 @@
-"""Comparing graphs: a table of tiny graphs, functions, what must not count as a change, joining a report."""
+"""Comparing graphs.
+
+A table of tiny graphs, functions, what must not count as a change, joining a report.
+"""
 
 from __future__ import annotations
 
@@ -579,7 +582,10 @@ def test_python_interface():
 
 
 def test_python_interface_in_a_fresh_process():
-    """`graphmp.diff` is the package once that is imported; it must be a function before and after."""
+    """`graphmp.diff` is the package once that is imported.
+
+    It must be a function before and after.
+    """
     script = (
         "import graphmp, tensorflow.compat.v1 as tf; g = tf.MetaGraphDef(); print([graphmp.diff(g,"
         " g).identical for _ in 'ab'])"

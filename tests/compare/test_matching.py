@@ -1,4 +1,7 @@
-"""Matching nodes whose names differ: what is found, what must not be, on tiny graphs and on recorded ones."""
+"""Matching nodes whose names differ.
+
+What is found, what must not be, on tiny graphs and on recorded ones.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +120,9 @@ def twice(graph):
 
 
 def found_right(diff, names, least):
-    """Whether no node was matched with a wrong one, and at least this share of the renamed ones was found."""
+    """Whether no node was matched with a wrong one, and at least this share of the renamed ones
+    was found.
+    """
     found = diff.bodies[0].renamed
     return {old: names.get(old) for old in found} == found and len(found) >= least * len(names)
 
@@ -151,7 +156,10 @@ def test_every_node_of_a_recorded_graph_renamed(paths):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_same_are_found_whatever_the_names(seed):
-    """Sets of names have another order each time; what is equal but for the loop around it must stay apart."""
+    """Sets of names have another order each time.
+
+    What is equal but for the loop around it must stay apart.
+    """
     graph = read_graph(next(path for path in own_graphs() if path.stem == "words"))
     names = random_names(graph, len(graph.graph_def.node), seed)
     found = compare(graph, renamed(graph, names)).bodies[0].renamed

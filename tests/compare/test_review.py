@@ -1,4 +1,8 @@
-"""The summary of a review: counted in the graphs, the same words on terminal, in Markdown and in what convert prints; and changes by importance."""
+"""The summary of a review.
+
+Counted in the graphs, the same words on terminal, in Markdown and in what convert prints; and
+changes by importance.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,10 @@ SECTIONS = ["matmuls and convolutions", "other dtypes", "casts", "loss scale", "
 
 
 def trained(losses=1):
-    """A dense network that tests of a summary can count: two layers a loss, one of them kept float32 by a rule of the user's."""
+    """A dense network that tests of a summary can count.
+
+    Two layers a loss, one of them kept float32 by a rule of the user's.
+    """
     graph = tf.Graph()
     with graph.as_default():
         for number in range(losses):

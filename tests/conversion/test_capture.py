@@ -1,4 +1,7 @@
-"""Python files converted by the command: captured at the first step that trains, whatever the door."""
+"""Python files converted by the command.
+
+Captured at the first step that trains, whatever the door.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +132,10 @@ def test_doors(folder, forks, tmp_path_factory, door):
 
 
 def test_runs_as_under_python(folder, capfd):
-    """In a process of its own; other tests build in forks. Plain Python needs no TensorFlow for the facts."""
+    """In a process of its own; other tests build in forks.
+
+    Plain Python needs no TensorFlow for the facts.
+    """
     (folder / "src").mkdir()
     (folder / "src" / "curious.py").write_text(scripts.CURIOUS)
     (folder / "src" / "helper_beside_it.py").write_text("")
@@ -269,7 +275,10 @@ def test_inputs_that_are_no_arguments(folder, built_in_forks, capfd):
     "flags", [["--loss_scale=128", "--clip_norm=5"], []], ids=["fixed", "dynamic"]
 )
 def test_ten_steps_of_original_and_converted(folder, built_in_forks, capfd, flags):
-    """From the same initial values on the same batches; then an overflow, and a good batch again."""
+    """From the same initial values on the same batches.
+
+    Then an overflow, and a good batch again.
+    """
     (folder / "steady.py").write_text(scripts.STEADY)
     status, _, err = graphmp(capfd, "convert", "steady.py", "-o", "out", *flags)
     assert status == 0, err

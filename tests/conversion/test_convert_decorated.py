@@ -1,4 +1,7 @@
-"""`graphmp convert` on a script that decorates its functions itself: it converts their float32 graph by its own flags, and says so."""
+"""`graphmp convert` on a script that decorates its functions itself.
+
+It converts their float32 graph by its own flags, and says so.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Graphs that are already built, converted by the command and in Python; the choice of the engine."""
+"""Graphs that are already built, converted by the command and in Python.
+
+The choice of the engine.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def small_net():
-    """A net with a batch normalisation and a mask, its loss, and an optimizer, in the default graph."""
+    """A net with a batch normalisation and a mask, its loss, and an optimizer, in the default
+    graph.
+    """
     x, y = tf.placeholder(tf.float32, (None, 8), "x"), tf.placeholder(tf.int64, (None,), "y")
     h = tf.layers.dense(x, 16, activation=tf.nn.relu, name="one")
     h = tf.layers.dense(h, 16, activation=tf.nn.tanh, name="two")
@@ -320,7 +325,10 @@ def test_a_function_that_trains_inside_itself_is_rewritten(folder, built_in_fork
 
 @recorded(slice(1))
 def test_the_same_bytes_in_any_process(paths, folder, capfd):
-    """But for the seconds in the report. Another process has another order of sets, by the seed of its hashes."""
+    """But for the seconds in the report.
+
+    Another process has another order of sets, by the seed of its hashes.
+    """
     arguments = ["convert", str(paths[-1]), "--loss_scale=none", "-o"]
     assert graphmp(capfd, *arguments, "1")[0] == 0
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"

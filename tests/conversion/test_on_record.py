@@ -1,4 +1,7 @@
-"""Whichever way graphmp sees a graph being built, its gradient code is that of the calls. Here no name and no matmul tells of it."""
+"""Whichever way graphmp sees a graph being built, its gradient code is that of the calls.
+
+Here no name and no matmul tells of it.
+"""
 
 from __future__ import annotations
 

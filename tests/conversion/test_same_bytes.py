@@ -1,4 +1,6 @@
-"""A conversion gives the same bytes in any process, whatever its hash seed, and `--check` says what differs first."""
+"""A conversion gives the same bytes in any process, whatever its hash seed, and `--check` says
+what differs first.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +152,9 @@ def test_check_agrees_and_says_what_differs_first(net, capfd):
 
 
 def test_words_about_a_recipe(net, capfd):
-    """The clip of the model's own, the ops between that are float32, and the flags that change a node."""
+    """The clip of the model's own, the ops between that are float32, and the flags that change a
+    node.
+    """
     folder, out = net
     report = json.loads((folder / "out" / "report.json").read_text())
     assert report["losses"][0]["user_clips"] == [
@@ -203,7 +207,10 @@ def test_run_exits_as_the_table_of_errors_says(forks, tmp_path, monkeypatch):
 
 @pytest.mark.unit
 def test_what_tensorflow_names_at_random_has_one_name():
-    """The folder of a sharded Saver's parts (1.15.5), and a hash table's shared name; two of them stay two."""
+    """The folder of a sharded Saver's parts (1.15.5), and a hash table's shared name.
+
+    Two of them stay two.
+    """
     found = []
     for _ in range(2):
         with tf.Graph().as_default() as graph:
@@ -227,7 +234,10 @@ def test_what_tensorflow_names_at_random_has_one_name():
 
 @pytest.mark.unit
 def test_a_configuration_inside_an_attribute_has_one_order():
-    """Of its map, which TensorFlow 1.15.5 serializes as it lies in memory; in the graph and in functions."""
+    """Of its map, which TensorFlow 1.15.5 serializes as it lies in memory.
+
+    In the graph and in functions.
+    """
     orders = [
         b"\n\x07\n\x03CPU\x10\x01\n\x07\n\x03GPU\x10\x00",
         b"\n\x07\n\x03GPU\x10\x00\n\x07\n\x03CPU\x10\x01",

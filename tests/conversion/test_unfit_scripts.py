@@ -1,4 +1,7 @@
-"""Scripts that aren't for graphmp, and flags that stand in the wrong place: one line says what it is and what to do."""
+"""Scripts that aren't for graphmp, and flags that stand in the wrong place.
+
+One line says what it is and what to do.
+"""
 
 from __future__ import annotations
 

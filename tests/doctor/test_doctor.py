@@ -1,4 +1,7 @@
-"""`graphmp doctor`: each thing that won't work is a finding with its cure, and the exit status says so."""
+"""`graphmp doctor`.
+
+Each thing that won't work is a finding with its cure, and the exit status says so.
+"""
 
 import dataclasses
 import json

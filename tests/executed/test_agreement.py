@@ -1,4 +1,7 @@
-"""Half precision beside the original: within the tolerance, or within what rounding batches and weights alone changes."""
+"""Half precision beside the original.
+
+Within the tolerance, or within what rounding batches and weights alone changes.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,10 @@ def test_widened():
 
 @pytest.mark.unit
 def test_order():
-    """A reader of a variable that nothing puts before or behind its update is put before it; one that waits for it isn't."""
+    """A reader of a variable that nothing puts before or behind its update is put before it.
+
+    One that waits for it isn't.
+    """
     with tf.Graph().as_default():
         v = tf.get_variable("v", (), use_resource=False)
         tf.add(v, 1.0, name="free")

@@ -1,4 +1,7 @@
-"""Conversions of all shapes of training code, and of recorded graphs: running them raises no alarm."""
+"""Conversions of all shapes of training code, and of recorded graphs.
+
+Running them raises no alarm.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,9 @@ def test_no_training(graph):
 
 
 def test_subnormal_values():
-    """A gradient that is subnormal in the original, and not where it is scaled, is no fault, and no proof."""
+    """A gradient that is subnormal in the original, and not where it is scaled, is no fault, and
+    no proof.
+    """
     with tf.Graph().as_default():
         w = tf.get_variable("w", [3], initializer=tf.ones_initializer(), use_resource=False)
         tiny = tf.multiply(tf.multiply(w, 1e38) * 1e-19, 1e-19)

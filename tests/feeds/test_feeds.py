@@ -728,7 +728,10 @@ class TestShapes:
 
 
 def importable(meta_graph):
-    """The graph without what another TensorFlow wrote into it: stale shapes, devices, attributes unknown here."""
+    """The graph without what another TensorFlow wrote into it.
+
+    Stale shapes, devices, attributes unknown here.
+    """
     for node in meta_graph.graph_def.node:
         node.attr.pop("_output_shapes", None)
         node.device = ""

@@ -1,4 +1,8 @@
-"""`graphmp inspect --memory`: what is kept for the backward pass and the peak, against numbers worked out by hand and by brute force."""
+"""`graphmp inspect --memory`.
+
+What is kept for the backward pass and the peak, against numbers worked out by hand and by brute
+force.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,10 @@ def before_and_after(build):
 
 
 def sizes_of(kept):
-    """Bytes by tensor, those of unknown rank left out: oneDNN's and cuDNN's scratch of a fused batch norm."""
+    """Bytes by tensor, those of unknown rank left out.
+
+    OneDNN's and cuDNN's scratch of a fused batch norm.
+    """
     return {
         tensor.tensor: tensor.bytes
         for tensor in kept.tensors
@@ -80,7 +87,10 @@ def test_a_dense_net():
 
 
 def test_a_converted_file_records_no_shapes_of_what_was_put_in():
-    """They are inferred: a tensor of unknown rank counts as 4 kB, and these have a few numbers each."""
+    """They are inferred.
+
+    A tensor of unknown rank counts as 4 kB, and these have a few numbers each.
+    """
     meta_graph, scaled = built(dense), Config.make()
     converted = rewrite(meta_graph, scaled, POLICY).meta_graph
     sizes = Sizes(TypedGraph(converted.graph_def, OpDefs(converted)), recorded(converted.graph_def))
@@ -132,7 +142,9 @@ def recurrent():
 
 
 def test_a_while_loop_saves_a_tensor_of_each_iteration_once():
-    """The matmul's gradient needs what the iteration before left, the tanh's what this one computes: one tensor an iteration."""
+    """The matmul's gradient needs what the iteration before left, the tanh's what this one
+    computes: one tensor an iteration.
+    """
     before, after = before_and_after(recurrent)
     assert sizes_of(before.activations) == {"loop/Tanh": 8 * 16 * 4 * 5}
     assert sizes_of(after.activations) == {"loop/Tanh": 8 * 16 * 2 * 5}

@@ -1,4 +1,7 @@
-"""What a step sends from device to device: counted, halved by the conversion, printed by `graphmp inspect --wire`."""
+"""What a step sends from device to device.
+
+Counted, halved by the conversion, printed by `graphmp inspect --wire`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""TensorFlow 1 scripts, unmodified, in forks, after `legacy.install()`, which changes nothing of TensorFlow 1.
+"""TensorFlow 1 scripts, unmodified, in forks, after `legacy.install()`, which changes nothing of
+TensorFlow 1.
 
 What the scripts print is compared with what TensorFlow 1.15.5 printed, on every TensorFlow.
 """
@@ -33,7 +34,9 @@ ON_1 = tf.VERSION.startswith("1.")
 
 @pytest.fixture(scope="module")
 def run(forks):
-    """Runs a script in a fork, after a line of code, and returns the JSON object that it prints last."""
+    """Runs a script in a fork, after a line of code, and returns the JSON object that it prints
+    last.
+    """
 
     def run(script: str, folder: pathlib.Path, before: str = "") -> Any:
         path = written(script, folder)
@@ -196,8 +199,8 @@ NUMBERS = """
     builds = json.load(open("builds.json"))
     print(json.dumps({name: (evaluate if name in %r else plainly)(eval(build)) for name, build in builds.items()}))
 """
-# What each piece of contrib makes and gives on TensorFlow 1.15.5, its variables filled with values from -0.5 to 0.5:
-# how to build it, the sum of the squares of its results, its variables.
+# What each piece of contrib makes and gives on TensorFlow 1.15.5, its variables filled with values
+# from -0.5 to 0.5: how to build it, the sum of the squares of its results, its variables.
 PIECES = {
     "batch_norm": (
         "lambda: layers.batch_norm(image(), scale=True)",
@@ -510,7 +513,8 @@ PIECES = {
 }
 
 
-# A cell, a cell around another and a stack of cells run as a script has them, rewritten by AutoGraph.
+# A cell, a cell around another and a stack of cells run as a script has them, rewritten by
+# AutoGraph.
 REWRITTEN = ["AttentionCellWrapper", "MultiRNNCell", "NASCell"]
 
 

@@ -1,4 +1,7 @@
-"""A dynamic scale's first step: it leaves room for larger gradients, under both engines, and respects where it is told to start."""
+"""A dynamic scale's first step.
+
+It leaves room for larger gradients, under both engines, and respects where it is told to start.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ SIZES = [0.0, 1e-30, 1e-3, 0.12, 0.13, 1.0, 100.0, 4000.0, 1e6]
 
 @pytest.fixture
 def stepped(graph):
-    """Builds a scale of some options; returns what takes a step of gradients of a size, and says what the scale is then."""
+    """Builds a scale of some options.
+
+    Returns what takes a step of gradients of a size, and says what the scale is then.
+    """
 
     def make(**options):
         scale = scales.make(Config.make(**options), "loss_scale")
@@ -57,7 +63,10 @@ def test_a_scale_that_was_asked_for_is_not_lowered(stepped):
 
 
 def least(x, factor):
-    """A loss whose gradients are as large as `factor` says: of two layers, no step moves the weights by much."""
+    """A loss whose gradients are as large as `factor` says.
+
+    Of two layers, no step moves the weights by much.
+    """
     hidden = tf.layers.dense(x, 8, name="hidden")
     loss = factor * tf.reduce_mean(
         tf.cast(tf.layers.dense(hidden, 8, name="last"), tf.float32), name="loss"

@@ -1,4 +1,6 @@
-"""Loss scales that can't be are refused in one line, from the command line, in Python and where a tensor or function gives them."""
+"""Loss scales that can't be are refused in one line, from the command line, in Python and where
+a tensor or function gives them.
+"""
 
 from __future__ import annotations
 

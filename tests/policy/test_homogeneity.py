@@ -1,4 +1,7 @@
-"""The table of how factors pass through ops, measured: each op that has a CPU kernel runs on inputs and on powers of two times those."""
+"""The table of how factors pass through ops, measured.
+
+Each op that has a CPU kernel runs on inputs and on powers of two times those.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,8 @@ QUANTISED = {"gradients": (3, 4), "inputs": (3, 4)}
 DIAGONAL = {"k": ints(0), "padding_value": np.float32(0)}
 FIELDS = {"row_pooling_sequence": longs(0, 2, 4), "col_pooling_sequence": longs(0, 2, 4)}
 
-# What an op takes besides random matrices: shapes of floating point inputs, values of others and of attributes.
+# What an op takes besides random matrices: shapes of floating point inputs, values of others and of
+# attributes.
 WITH = {
     "AccumulateNV2": {"shape": [4, 4]},
     "AvgPool": {"value": NHWC, **POOL},
@@ -665,7 +669,10 @@ class Scaling:
         return self.values[name] if isinstance(self.values[name], list) else [self.values[name]]
 
     def outputs(self, scaled):
-        """The floating point outputs of the op by number; inputs in the slots given are multiplied by FACTOR."""
+        """The floating point outputs of the op by number.
+
+        Inputs in the slots given are multiplied by FACTOR.
+        """
         arguments = {}
         for name in self.values:
             each = [

@@ -1,4 +1,8 @@
-"""The tables of ops: lists, traits and kernels name ops that exist, and say what the running TensorFlow's kernel registry says."""
+"""The tables of ops.
+
+Lists, traits and kernels name ops that exist, and say what the running TensorFlow's kernel registry
+says.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ def built(name, decorate):
 
 
 def trained(made, folder, restored=None):
-    """Trains two steps from scratch or from a checkpoint; returns the values and the checkpoint written."""
+    """Trains two steps from scratch or from a checkpoint.
+
+    Returns the values and the checkpoint written.
+    """
     graph, train_op, batch, saver = made
     with tf.Session(graph=graph) as sess, graph.as_default():
         sess.run(tf.global_variables_initializer())

@@ -1,4 +1,7 @@
-"""Which dtype the recipe gives an op: at the edges of the half part, and where variables are read and written."""
+"""Which dtype the recipe gives an op.
+
+At the edges of the half part, and where variables are read and written.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,10 @@ def test_variables_that_a_model_makes_and_reads_itself_are_cast(graph, read, use
 def test_what_a_model_assigns_itself_is_float32_and_kept_where_it_is_not_finite(
     graph, use_resource
 ):
-    """Half precision may overflow: then the variable is given its old value, as a moving average is."""
+    """Half precision may overflow.
+
+    Then the variable is given its old value, as a moving average is.
+    """
 
     @graphmp.mixed_precision(engine="recipe")
     def build(x):

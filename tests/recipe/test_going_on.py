@@ -14,7 +14,10 @@ from tests.support.training import state
 
 
 def step(beside=lambda loss: [], **options):
-    """A converted step, with what else its train op waits for; the third input is multiplied into the loss."""
+    """A converted step, with what else its train op waits for.
+
+    The third input is multiplied into the loss.
+    """
 
     @graphmp.mixed_precision(loss_scale="dynamic", loss_scale_initial=64.0, **options)
     def build(x, y, factor):

@@ -10,7 +10,8 @@ from tests.support import training
 from tests.support.models import MODELS, batch_for
 from tests.support.training import tensor_core_dtypes, train
 
-# In float16, losses of these models agreed within 0.3% on 1.15.5 and 2.21 over the steps; bfloat16 has 3 bits less.
+# In float16, losses of these models agreed within 0.3% on 1.15.5 and 2.21 over the steps; bfloat16
+# has 3 bits less.
 TOLERANCE = {"float16": 0.01, "bfloat16": 0.05}
 
 

@@ -322,7 +322,10 @@ def test_a_float32_constant_in_the_half_part_is_refused_by_its_line(graph):
 @pytest.mark.unit
 @pytest.mark.parametrize("dtype, refused", [("float16", True), ("bfloat16", False)])
 def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, dtype, refused):
-    """A mask of -1e9 would be infinite in float16, an epsilon of 1e-12 zero; bfloat16 has float32's range."""
+    """A mask of -1e9 would be infinite in float16, an epsilon of 1e-12 zero.
+
+    Bfloat16 has float32's range.
+    """
 
     @graphmp.mixed_precision(engine="recipe", compute_dtype=dtype)
     def build(x, y):
@@ -463,7 +466,10 @@ def test_a_fetch_keeps_its_dtype_and_strict_repairs_nothing(graph):
 
 
 def test_an_update_that_bypasses_the_unscale_is_never_run_in_silence(graph):
-    """A gradient worked out by hand does not go through tf.gradients: the first training run raises."""
+    """A gradient worked out by hand does not go through tf.gradients.
+
+    The first training run raises.
+    """
     x, y = vectors()
     out = fixed(lambda x: tf.layers.dense(x, 1, use_bias=False))(x)
     gradient = tf.matmul(x, out - y, transpose_a=True)
@@ -563,7 +569,10 @@ def test_bad_options(options):
 @pytest.mark.unit
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
 def test_random_ops_draw_what_they_draw_in_float32(half):
-    """Each of two calls: TensorFlow 1.15 makes seeds from a count of the ops before, which casts change."""
+    """Each of two calls.
+
+    TensorFlow 1.15 makes seeds from a count of the ops before, which casts change.
+    """
 
     def tower(images, name):
         with tf.variable_scope(name):

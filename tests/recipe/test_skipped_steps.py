@@ -1,4 +1,6 @@
-"""A step whose gradients are not finite leaves all state as it was, but for the loss scale's own."""
+"""A step whose gradients are not finite leaves all state as it was, but for the loss scale's
+own.
+"""
 
 from __future__ import annotations
 
@@ -103,13 +105,16 @@ def test_models(name):
             sess.run([loss, train_op], dict(zip(placeholders, (batch[0] * 1e6, batch[1]))))
             after = state(sess)
     own = [n for n in changed(before, after) if not n.startswith("graphmp/")]
-    # A step counted outside the optimizer, as hand_written_optimizer does, is the model's own business.
+    # A step counted outside the optimizer, as hand_written_optimizer does, is the model's own
+    # business.
     assert own == (["global_step"] if name == "hand_written_optimizer" else [])
     assert after["graphmp/loss_scale/scale"] == before["graphmp/loss_scale/scale"] / 2
 
 
 def test_a_users_accumulator_takes_nothing_that_is_not_finite():
-    """The scale is halved where the bad gradient is added up, and not counted again where the sum is applied."""
+    """The scale is halved where the bad gradient is added up, and not counted again where the
+    sum is applied.
+    """
 
     @graphmp.mixed_precision(loss_scale_initial=64.0)
     def build(x, y):

@@ -146,7 +146,10 @@ def test_values_of_constants_in_half(value):
 
 @pytest.mark.unit
 def test_devices_of_casts():
-    """Less is sent: a cast to half stands where the tensor is made, one to float32 where it is read."""
+    """Less is sent.
+
+    A cast to half stands where the tensor is made, one to float32 where it is read.
+    """
     lines = [
         X + " @/job:a",
         "w Const @/job:b",

@@ -1,4 +1,7 @@
-"""The cost model in bytes: single tensors by hand, whole graphs against the minimum cut, and `graphmp inspect --cost`."""
+"""The cost model in bytes.
+
+Single tensors by hand, whole graphs against the minimum cut, and `graphmp inspect --cost`.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,8 @@ def test_the_price_of_a_choice():
     cast = 6 * 16 + LAUNCH
     # The placeholder is written; Sin reads and writes; the matmul's input and output are cast.
     assert price(painted.graph, half) == 2 * 16 + 2 * 16 + 2 * 16 + 2 * cast
-    # Nothing is half: the placeholder is written, the matmul reads it twice and writes, Sin reads and writes.
+    # Nothing is half: the placeholder is written, the matmul reads it twice and writes, Sin reads
+    # and writes.
     assert price(painted.graph, set()) == 2 * 16 * 6
 
 

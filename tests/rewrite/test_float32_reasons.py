@@ -1,4 +1,6 @@
-"""The reason that a report gives for a node in float32 is that of its data, not of its statistics."""
+"""The reason that a report gives for a node in float32 is that of its data, not of its
+statistics.
+"""
 
 from __future__ import annotations
 

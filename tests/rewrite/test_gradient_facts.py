@@ -1,4 +1,7 @@
-"""Facts of gradient code: what a bounded op frees, Sums that need no float32. Attention, and GELUs by `tanh` and `erf`."""
+"""Facts of gradient code: what a bounded op frees, Sums that need no float32.
+
+Attention, and GELUs by `tanh` and `erf`.
+"""
 
 import numpy as np
 import pytest
@@ -110,7 +113,10 @@ def test_the_last_softmax_frees_nothing():
 
 
 def scaled(asked):
-    """`dense(x) * factor` for a factor of [1]; `asked` are the names of placeholders whose gradients are asked for too."""
+    """`dense(x) * factor` for a factor of [1].
+
+    `asked` are the names of placeholders whose gradients are asked for too.
+    """
 
     def train():
         x, factor = (

@@ -181,7 +181,10 @@ def test_dynamic_rnn_and_its_gradient():
 @pytest.mark.unit
 @pytest.mark.parametrize("batch", [3, None])
 def test_what_a_dynamic_rnn_saves_is_half_whether_its_batch_is_known_or_not(batch):
-    """All but what TensorArrays order by; casts in the loop are those of the weights' gradients, which add up in float32."""
+    """All but what TensorArrays order by.
+
+    Casts in the loop are those of the weights' gradients, which add up in float32.
+    """
 
     def build():
         x = tf.placeholder(tf.float32, [batch, 5, 4], name="x")

@@ -1,4 +1,7 @@
-"""Whole models, their graphs rewritten as they stand: same variables, all matmuls in half, same losses and updates."""
+"""Whole models, their graphs rewritten as they stand.
+
+Same variables, all matmuls in half, same losses and updates.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def test_bfloat16(name):
 
 
 def assert_same_updates(original, converted, least):
-    """The changes of each variable point the same way: their cosine is at least `least`, but where a variable hardly moved."""
+    """The changes of each variable point the same way.
+
+    Their cosine is at least `least`, but where a variable hardly moved.
+    """
     for name, before in original.before.items():
         change, other = (
             np.ravel(run.after[name] - before).astype(np.float64) for run in (original, converted)

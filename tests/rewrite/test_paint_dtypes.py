@@ -201,7 +201,10 @@ def test_a_sum_that_reduces_nothing_is_clear(size, half):
     [([None, 7, 7, 8], True), ([None, 512, 512, 8], False), ([None, None, None, 8], False)],
 )
 def test_a_means_divisor_that_shapes_settle(shape, half):
-    """The gradient of a mean divides by a count: half where the batch cancels and the rest fits, float32 where it doesn't or may not."""
+    """The gradient of a mean divides by a count.
+
+    Half where the batch cancels and the rest fits, float32 where it doesn't or may not.
+    """
 
     def build():
         x = tf.placeholder(tf.float32, shape, "x")

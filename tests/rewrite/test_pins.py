@@ -198,7 +198,10 @@ def test_pins(lines, half, floats):
 
 @pytest.mark.unit
 def test_update_math_is_float32(graph):
-    """What depends on gradients outside gradient code: clips, norms, a hand-written optimizer; up to the next matmul."""
+    """What depends on gradients outside gradient code: clips, norms, a hand-written optimizer.
+
+    Up to the next matmul.
+    """
     x = tf.placeholder(tf.float32, [4, 4], name="x")
     w = tf.Variable(np.eye(4, dtype=np.float32), name="w", use_resource=False)
     y = tf.matmul(tf.nn.relu(tf.matmul(x, w)), w)

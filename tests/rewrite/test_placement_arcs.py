@@ -1,4 +1,7 @@
-"""What the minimum cut is asked: writes, casts that several readers share, what is sent, and what all-reduces read."""
+"""What the minimum cut is asked.
+
+Writes, casts that several readers share, what is sent, and what all-reduces read.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ def halves(*lines, joined=(), **constants):
 
 @pytest.mark.parametrize("others", [0, 1, 2])
 def test_readers_that_share_a_cast_may_differ(others):
-    """One leads to a matmul; a cast of what the other returns would cost more. Other nodes change nothing."""
+    """One leads to a matmul; a cast of what the other returns would cost more.
+
+    Other nodes change nothing.
+    """
     lines = [
         "x Placeholder shape=[4,4]",
         "m MatMul x x",
@@ -48,7 +54,10 @@ def test_readers_that_share_a_cast_may_differ(others):
 
 @pytest.mark.parametrize("kept, half", [(400, True), (500, False)])
 def test_what_a_float32_node_writes_counts(kept, half):
-    """Of 1000 numbers that are cast anyway: it reads 2000 bytes more, writes 2 a number; its cast takes 6."""
+    """Of 1000 numbers that are cast anyway: it reads 2000 bytes more, writes 2 a number.
+
+    Its cast takes 6.
+    """
     lines = [
         "x Placeholder shape=[100,10]",
         "w Const",

@@ -1,7 +1,10 @@
-"""Random training graphs through the rewrite: structure, numbers, and gradients taken after an import.
+"""Random training graphs through the rewrite.
 
-GRAPHMP_EXAMPLES says how many graphs are drawn, a quarter of them for bfloat16: 16 without it. With 13 fixed ones that take every
-step they need half a minute of one core on TensorFlow 2.21 and 1.15.5. The same graphs are drawn in every run.
+Structure, numbers, and gradients taken after an import.
+
+GRAPHMP_EXAMPLES says how many graphs are drawn, a quarter of them for bfloat16: 16 without it. With
+13 fixed ones that take every step they need half a minute of one core on TensorFlow 2.21 and
+1.15.5. The same graphs are drawn in every run.
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ RUNS_BFLOAT16 = tf.__version__ > "2"  # 1.15.5 lacks most kernels of it on the C
 FORWARD = {"float16": 0.003, "bfloat16": 0.03}
 """Largest error of an output, root mean square, where the output's is 1 or less."""
 GRADIENT = {"float16": 0.02, "bfloat16": 0.2}
-"""Largest relative error of a gradient or an update, by norm; one much smaller than the largest counts as a tenth of that."""
+"""Largest relative error of a gradient or an update, by norm.
+
+One much smaller than the largest counts as a tenth of that.
+"""
 
 
 def random_graphs(share):
@@ -96,7 +102,9 @@ def serialized(meta_graph):
 
 
 def assert_nodes_kept(original, converted):
-    """Original nodes keep name, order, device and control inputs, and gain no attribute unless their op changed."""
+    """Original nodes keep name, order, device and control inputs, and gain no attribute unless
+    their op changed.
+    """
     nodes = {node.name: node for node in converted.node}
     assert len(nodes) == len(converted.node)
     names = {node.name for node in original.node}
@@ -114,7 +122,9 @@ def assert_nodes_kept(original, converted):
 
 
 def assert_policy(graph_def, policy, compute_dtype, kept_allowed):
-    """Denied ops are float32, but a Sum that may reduce nothing, and allowed ones half unless the record says why not."""
+    """Denied ops are float32, but a Sum that may reduce nothing, and allowed ones half unless
+    the record says why not.
+    """
     bodies = [graph_def.node] + [function.node_def for function in graph_def.library.function]
     for nodes in bodies:
         for node in nodes:
@@ -129,7 +139,10 @@ def assert_policy(graph_def, policy, compute_dtype, kept_allowed):
 
 
 def run(meta_graph, built, again):
-    """Outputs, gradients, also those taken `again`, and the updates of one training step; initial values. All by name."""
+    """Outputs, gradients, also those taken `again`, and the updates of one training step.
+
+    Initial values. All by name.
+    """
     with tf.Graph().as_default() as graph:
         imported(meta_graph)
         loss = graph.get_tensor_by_name(built.loss)
@@ -184,7 +197,9 @@ def compare_numbers(before, after, compute_dtype):
 
 
 def assert_near(name, expected, found, least, tolerance):
-    """The error's root mean square against the expected values', which counts as at least `least`."""
+    """The error's root mean square against the expected values', which counts as at least
+    `least`.
+    """
     expected, found = np.asarray(expected, np.float64), np.asarray(found, np.float64)
     assert expected.shape == found.shape, name
     assert np.isfinite(found[np.isfinite(expected)]).all(), "%s: not finite" % name

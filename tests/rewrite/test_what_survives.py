@@ -65,7 +65,9 @@ def test_the_mark():
 
 @pytest.mark.unit
 def test_no_node_gains_an_attribute():
-    """Else a graph that is converted here doesn't load in a TensorFlow that doesn't know the attribute."""
+    """Else a graph that is converted here doesn't load in a TensorFlow that doesn't know the
+    attribute.
+    """
     before = chain("xaiad")
     after = converted(before)
     for name, node in nodes(before).items():

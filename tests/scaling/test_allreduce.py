@@ -1,6 +1,9 @@
-"""Optimizers that wrap another one and average gradients over processes, as Horovod's: what checks, scales and half precision make of the all-reduce.
+"""Optimizers that wrap another one and average gradients over processes, as Horovod's.
 
-The stand-in is made of TensorFlow's own collectives, and trains in two real processes on this machine.
+What checks, scales and half precision make of the all-reduce.
+
+The stand-in is made of TensorFlow's own collectives, and trains in two real processes on this
+machine.
 """
 
 from __future__ import annotations
@@ -65,7 +68,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def assert_as_one(found):
-    """That processes trained as one with the whole batch, and skipped the step that one of them overflowed."""
+    """That processes trained as one with the whole batch, and skipped the step that one of them
+    overflowed.
+    """
     alone = train("plain", lambda optimizer: optimizer, X, 1.0)
     losses = np.mean([each["losses"] for each in found], 0)
     assert losses == pytest.approx(alone["losses"], rel=0.01) and losses[-1] < 0.7 * losses[0]
@@ -79,7 +84,8 @@ def assert_as_one(found):
     )
 
 
-# Every way and every question whether there are several processes; 1.15.5 adds up no float16 on a CPU.
+# Every way and every question whether there are several processes; 1.15.5 adds up no float16 on a
+# CPU.
 ALWAYS = [
     "session",
     "convert+functions",
@@ -155,7 +161,9 @@ def graph_of(asked="", **wrapping):
 
 
 def renamed(meta_graph, op, known):
-    """The same with another op for the all-reduces, and where it is `known` its definition, as a process that has loaded it exports it."""
+    """The same with another op for the all-reduces, and where it is `known` its definition, as a
+    process that has loaded it exports it.
+    """
     for node in meta_graph.graph_def.node:
         if node.op == OP:
             node.op = op
@@ -246,7 +254,10 @@ def test_gradients_that_are_float32_for_a_reason_stay_so():
 
 @pytest.mark.unit
 def test_gradients_that_are_clipped_first_are_unscaled_first():
-    """The clip sees what it saw; what it makes of an infinity the all-reduce carries to all processes."""
+    """The clip sees what it saw.
+
+    What it makes of an infinity the all-reduce carries to all processes.
+    """
     found = Found(graph_of(before=lambda g: tf.clip_by_norm(g, 1.0)), allreduce_half=True)
     assert (
         set(found.dtypes.values()) == {"float32"}
@@ -272,7 +283,10 @@ def test_graphmps_clip_takes_what_was_added_up():
 @pytest.mark.unit
 @pytest.mark.parametrize("options", [{}, {"allreduce_half": True}])
 def test_a_sum_over_several_steps_is_checked_where_gradients_are_added_to_it(options):
-    """As with Horovod's `backward_passes_per_step`: what is added up waits for the check, which can't wait for the all-reduce of the sum."""
+    """As with Horovod's `backward_passes_per_step`.
+
+    What is added up waits for the check, which can't wait for the all-reduce of the sum.
+    """
 
     def summed(g):
         total = tf.Variable(tf.zeros(g.shape), trainable=False, name="total")

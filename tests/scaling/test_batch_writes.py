@@ -1,4 +1,7 @@
-"""What a step takes from the batch is written together, or not at all: statistics and their count, codebooks, centres, priorities."""
+"""What a step takes from the batch is written together, or not at all.
+
+Statistics and their count, codebooks, centres, priorities.
+"""
 
 from __future__ import annotations
 
@@ -196,7 +199,10 @@ def test_the_page_and_the_checks_know_the_gates(place):
 
 
 def layers(use_resource, whole):
-    """Two batch normalisations in front of each other that write where they are computed; `whole`: each mean and variance."""
+    """Two batch normalisations in front of each other that write where they are computed.
+
+    `whole`: each mean and variance.
+    """
 
     def normalised(x, name):
         with tf.variable_scope(name):
@@ -218,7 +224,10 @@ def layers(use_resource, whole):
 
 @pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
 def test_statistics_that_the_next_layer_waits_for(use_resource):
-    """One flag for all would wait for itself: those of a layer go together, and with those before."""
+    """One flag for all would wait for itself.
+
+    Those of a layer go together, and with those before.
+    """
     meta_graph = layers(use_resource, True)
     result = graphmp.convert(meta_graph, loss_scale_initial=64.0)
     with session(result.meta_graph) as sess:
@@ -435,7 +444,10 @@ def test_statistics_in_a_while_loop_take_what_is_finite(use_resource):
 
 @pytest.mark.parametrize("in_turn, use_resource", in_turn([False, True], [False, True]))
 def test_a_gan_with_statistics_in_both_nets(in_turn, use_resource):
-    """A step of the one computes nothing of the other's gradients; one that overflows leaves the other's variables alone."""
+    """A step of the one computes nothing of the other's gradients.
+
+    One that overflows leaves the other's variables alone.
+    """
 
     def net(x, name):
         with tf.variable_scope(name, reuse=tf.AUTO_REUSE):

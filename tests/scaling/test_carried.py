@@ -1,4 +1,7 @@
-"""Gradients that a while loop or a function takes and a step behind it applies: an overflow in any turn skips the step."""
+"""Gradients that a while loop or a function takes and a step behind it applies.
+
+An overflow in any turn skips the step.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ ONES = np.ones(TURNS, np.float32)
 
 
 class Model:
-    """Two layers, and the gradients of one row's loss, which the row's item of `factors` multiplies."""
+    """Two layers, and the gradients of one row's loss, which the row's item of `factors`
+    multiplies.
+    """
 
     def __init__(self):
         tf.set_random_seed(1)

@@ -1,4 +1,7 @@
-"""Checkpoints of converted graphs by the graph's own Saver: both ways, with and without the scale, and after a kill."""
+"""Checkpoints of converted graphs by the graph's own Saver.
+
+Both ways, with and without the scale, and after a kill.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +112,9 @@ def test_changes_to_the_graphs_own_ops_have_their_reasons():
 
 @pytest.mark.unit
 def test_the_scale_is_initialised_with_all_trained_variables_and_by_nothing_more():
-    """Neither by what initialises some of them, nor once more by what runs the init op among others."""
+    """Neither by what initialises some of them, nor once more by what runs the init op among
+    others.
+    """
     with tf.Graph().as_default():
         loss = tf.reduce_mean(two_layers(tf.placeholder(tf.float32, (None, 12), "x")))
         tf.train.GradientDescentOptimizer(0.01).minimize(loss, name="train")
@@ -225,7 +230,9 @@ with tf.Graph().as_default():
 
 
 def test_killed_and_restored(forks, tmp_path):
-    """MonitoredTrainingSession saves and restores by the graph's own Saver, which the converted graph carries."""
+    """MonitoredTrainingSession saves and restores by the graph's own Saver, which the converted
+    graph carries.
+    """
     with tf.Graph().as_default():
         x, y = (
             tf.placeholder(tf.float32, (None, 12), "x"),

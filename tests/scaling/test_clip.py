@@ -33,7 +33,10 @@ def norm_after(meta_graph, start, feed):
 
 
 def clipped_by(norm, sparse):
-    """A net whose gradients the user clips, or doesn't; one look-up takes a row twice, and its values are clipped apart."""
+    """A net whose gradients the user clips, or doesn't.
+
+    One look-up takes a row twice, and its values are clipped apart.
+    """
     x = vectors()
     if sparse:
         x = tf.concat(
@@ -54,7 +57,9 @@ def clipped_by(norm, sparse):
 
 @functools.lru_cache(maxsize=None)
 def clipped_or_not(sparse):
-    """A graph that clips nothing and one that clips, values to start from, and both norms from there."""
+    """A graph that clips nothing and one that clips, values to start from, and both norms from
+    there.
+    """
     meta_graph, by_user = (
         built(lambda: clipped_by(0, sparse)),
         built(lambda: clipped_by(1.5, sparse)),

@@ -1,4 +1,7 @@
-"""How often the loss scale is multiplied into what gradient code computes: tables of tiny graphs."""
+"""How often the loss scale is multiplied into what gradient code computes.
+
+Tables of tiny graphs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ GIVEN = {"zero": np.zeros(4), "one": np.ones(4), "shape": np.array([2, 2], np.in
 
 
 def followed(*lines, last_first=False, outside=()):
-    """The degrees in gradient code that starts from `g`, but for nodes outside; with its nodes listed backwards on demand."""
+    """The degrees in gradient code that starts from `g`, but for nodes outside.
+
+    With its nodes listed backwards on demand.
+    """
     meta_graph = painting.graph(
         "g Placeholder", *["%s Const" % name for name in GIVEN], *lines, **GIVEN
     )

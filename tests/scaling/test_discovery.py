@@ -34,7 +34,8 @@ def found(meta_graph):
     return sorted(rows)
 
 
-# Values tell nothing of where the second call starts: what lies between the two is differentiated like the rest, as one call.
+# Values tell nothing of where the second call starts: what lies between the two is differentiated
+# like the rest, as one call.
 AS_ONE_CALL = {"given_by_another_gradient"}
 
 
@@ -67,7 +68,9 @@ def weighted_loss(x, first, second):
 
 
 def shared_by_branches(x, first, second):
-    """Each branch of a tf.cond has a use of the same weight, whose gradients are added up behind the branches."""
+    """Each branch of a tf.cond has a use of the same weight, whose gradients are added up behind
+    the branches.
+    """
     hidden = tf.matmul(x, first)
     scale = tf.get_variable("scale", [6])
     taken = tf.cond(
@@ -156,7 +159,10 @@ def test_renamed_graphs_are_converted_alike(name):
 @pytest.mark.corpus
 @pytest.mark.parametrize("path", RECORDED)
 def test_recorded_graphs_are_converted_alike(path):
-    """What a loss is called is another matter: where its value is computed shows in its gradient code alone; so is what no write takes."""
+    """What a loss is called is another matter.
+
+    Where its value is computed shows in its gradient code alone; so is what no write takes.
+    """
     meta_graph = tf.MetaGraphDef.FromString(path.read_bytes())
     meta_graph.ClearField("collection_def")
     names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)

@@ -1,4 +1,7 @@
-"""Gradients that are fetched, worked on in Python and fed back: they come out unscaled, whatever else reads them."""
+"""Gradients that are fetched, worked on in Python and fed back.
+
+They come out unscaled, whatever else reads them.
+"""
 
 from __future__ import annotations
 

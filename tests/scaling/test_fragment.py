@@ -1,4 +1,7 @@
-"""Parts of a graph that TensorFlow builds, put into a graph: what they read of it, and where they are placed."""
+"""Parts of a graph that TensorFlow builds, put into a graph.
+
+What they read of it, and where they are placed.
+"""
 
 from __future__ import annotations
 

@@ -387,7 +387,9 @@ def test_a_gradient_fetched_by_name_keeps_its_value():
 
 @pytest.mark.parametrize("taken", [False, True])
 def test_loops_in_branches_and_branches_in_loops(taken):
-    """What brings the scale into a loop runs there too where the branch that the loop lies in is not taken."""
+    """What brings the scale into a loop runs there too where the branch that the loop lies in is
+    not taken.
+    """
 
     @tf.custom_gradient
     def layer(x):
@@ -424,7 +426,10 @@ def test_loops_in_branches_and_branches_in_loops(taken):
 
 @pytest.mark.parametrize("loss_scale, moved", [(2.0**15, 1.0), ("none", 0.0)])
 def test_gradients_in_a_loop_stay_scaled_behind_a_clip(loss_scale, moved):
-    """The clip compares with its limit times the scale, in the loop: what float16 can't hold unscaled survives."""
+    """The clip compares with its limit times the scale, in the loop.
+
+    What float16 can't hold unscaled survives.
+    """
 
     @tf.custom_gradient
     def layer(x):

@@ -41,7 +41,9 @@ def functions_for_loops():
 
 
 class Model:
-    """Two layers, a step of training, and placeholders of which each item of `factors` multiplies the loss of one step."""
+    """Two layers, a step of training, and placeholders of which each item of `factors`
+    multiplies the loss of one step.
+    """
 
     def __init__(self, use_resource=True):
         tf.set_random_seed(1)
@@ -73,7 +75,10 @@ class Model:
 
 
 def last_op():
-    """What a raw op made that returns nothing: 1.15.5 returns the op, 2.21 within a function nothing."""
+    """What a raw op made that returns nothing.
+
+    1.15.5 returns the op, 2.21 within a function nothing.
+    """
     return tf.get_default_graph().get_operations()[-1]
 
 

@@ -1,4 +1,7 @@
-"""The losses of training graphs: gradient scopes, seeds, gradients, updates, as they were written down by hand."""
+"""The losses of training graphs.
+
+Gradient scopes, seeds, gradients, updates, as they were written down by hand.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,8 @@ def test_shape(name):
     assert in_order(found(built(SHAPES[name].build))) == in_order(SHAPES[name].losses)
 
 
-# The losses of recorded graphs, by the beginning of the file's name, as their training code was read by hand: gradient scope,
-# loss, and the op types that update.
+# The losses of recorded graphs, by the beginning of the file's name, as their training code was
+# read by hand: gradient scope, loss, and the op types that update.
 RECORDED = {
     "AmmarRashed__PPOng": [("gradients", "Neg", {"ApplyAdam": 8}), ("Critic/gradients", "Critic/Mean", {"ApplyAdam": 6})],
     "DeepBlurt__vae": [("gradients", "Mean_2", {"ApplyAdam": 26})],
@@ -114,7 +117,10 @@ def check_variables(meta_graph, name):
 
 
 def gradients_before(view, update, unscaled):
-    """The unscaled gradients that an update reads, itself or through the user's own math; norms, which read all of them, are no way."""
+    """The unscaled gradients that an update reads, itself or through the user's own math.
+
+    Norms, which read all of them, are no way.
+    """
     nodes, seen, waiting = view.nodes, set(), [update]
     while waiting:
         name = waiting.pop()

@@ -25,7 +25,9 @@ X = np.random.RandomState(0).randn(4, 3).astype(np.float32)
 
 
 def program(*scopes):
-    """Registers a function that builds a step named `train`, with the calls whose gradients it applies."""
+    """Registers a function that builds a step named `train`, with the calls whose gradients it
+    applies.
+    """
 
     def register(build):
         PROGRAMS[build.__name__] = build, list(scopes)
@@ -210,7 +212,10 @@ def test_losses_by_names_are_those_on_record(name):
 
 
 def facts(meta_graph, recorded, names):
-    """What is known of a graph's losses, nodes by their new names; without collections, which name nodes too."""
+    """What is known of a graph's losses, nodes by their new names.
+
+    Without collections, which name nodes too.
+    """
     meta_graph.ClearField("collection_def")
     graph = TrainingGraph(
         meta_graph, Config.make(), OpDefs(meta_graph), valid(recorded, meta_graph.graph_def.node)

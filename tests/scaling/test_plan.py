@@ -15,7 +15,10 @@ pytestmark = pytest.mark.unit
 
 
 def limited():
-    """The gradient of a layer is at most 1, by a custom gradient: the 1 is multiplied by the scale, which float16 can't hold."""
+    """The gradient of a layer is at most 1, by a custom gradient.
+
+    The 1 is multiplied by the scale, which float16 can't hold.
+    """
 
     @tf.custom_gradient
     def limit(value):

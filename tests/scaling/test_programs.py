@@ -1,4 +1,6 @@
-"""Training programs of many kinds train converted as they do unconverted, and a step that overflows changes nothing."""
+"""Training programs of many kinds train converted as they do unconverted, and a step that
+overflows changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ assert (
     and state
 )  # they register their programs
 
-# What fails: program, its tests, where (reference, resource, tf1, tf2; else everywhere), what comes out wrong.
+# What fails: program, its tests, where (reference, resource, tf1, tf2; else everywhere), what comes
+# out wrong.
 FAILS: list = []
 
 TOLERANCE = 1e-6
@@ -87,7 +90,10 @@ def cases(names, every=1):
 
 
 def scaled_cases(of_all=False):
-    """All programs, as `cases`, with both kinds of scale: each by turns, so that both scales meet both kinds of variables."""
+    """All programs, as `cases`, with both kinds of scale.
+
+    Each by turns, so that both scales meet both kinds of variables.
+    """
     params = []
     for number, name, kind, late in _cases(PROGRAMS, of_all):
         for scale in SCALES:
@@ -115,7 +121,10 @@ def known(request, case):
 
 @scaled_cases()
 def test_scales(case, loss_scale):
-    """Every seed that trains is scaled, by as many scales as there are steps; nothing is left out with a warning."""
+    """Every seed that trains is scaled, by as many scales as there are steps.
+
+    Nothing is left out with a warning.
+    """
     found, graph = converted(*case, "float32", loss_scale), built(*case)
     assert [
         row for row in found.report["warnings"] if row["code"] in ("GMP110", "GMP111", "GMP112")

@@ -1,4 +1,6 @@
-"""What a conversion says of losses that it can't scale as it would, and of which writes go with which."""
+"""What a conversion says of losses that it can't scale as it would, and of which writes go with
+which.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,10 @@ def test_a_seed_of_ones_is_the_fill_and_not_its_number(value):
 
 
 def test_zeros_and_ones_elsewhere_are_no_seeds():
-    """Zeros for an output without gradient; ones of an op's gradient, and ones that nobody reads."""
+    """Zeros for an output without gradient.
+
+    Ones of an op's gradient, and ones that nobody reads.
+    """
     found = seeds(
         *FORWARD, *SEED, "gradients/zeros Const", "gradients/unread OnesLike y", "gradients/y_grad/OnesLike OnesLike y",
         "gradients/y_grad/mul Mul gradients/Fill gradients/y_grad/OnesLike",
@@ -58,7 +61,10 @@ def test_zeros_and_ones_elsewhere_are_no_seeds():
 
 
 def test_gradients_that_start_from_a_value_outside():
-    """As TensorFlow read `grad_ys` before it made copies: not shapes and forward values that are read besides."""
+    """As TensorFlow read `grad_ys` before it made copies.
+
+    Not shapes and forward values that are read besides.
+    """
     found = seeds(
         *FORWARD, "shape Const", "given Placeholder dtype=float32", "gradients/y_grad/Reshape Reshape given shape",
         "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/Reshape", shape=np.array([4], np.int32)

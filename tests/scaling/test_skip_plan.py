@@ -22,7 +22,8 @@ class Plan:
 
     Attributes:
         by_value: the variables whose writes go by their own value.
-        by_loss: for each other one that is gated, the gradient scopes of the losses by whose flags it goes.
+        by_loss: for each other one that is gated, the gradient scopes of the losses by whose flags
+            it goes.
     """
 
     def __init__(self, meta_graph, count_skipped_steps=False):
@@ -81,7 +82,10 @@ def test_a_graph_without_collections_is_taken_to_have_global_variables_alone():
 
 
 def test_a_state_that_a_run_leaves_goes_by_its_value():
-    """As of an RNN that goes on where it stopped, run with no update: what it takes comes from a matmul."""
+    """As of an RNN that goes on where it stopped, run with no update.
+
+    What it takes comes from a matmul.
+    """
 
     def build():
         state = tf.get_variable("state", (8, 16), trainable=False)
@@ -165,7 +169,10 @@ def test_the_global_step_is_known_by_its_collection_or_its_name(count, collected
 
 
 def test_steps_are_counted_where_gradients_come_out_of_accumulators():
-    """Those count them too, and take no gradient of an older step; gradients that are fed are counted as others are."""
+    """Those count them too, and take no gradient of an older step.
+
+    Gradients that are fed are counted as others are.
+    """
 
     def build(taken):
         loss, step = square(two_layers(vectors())), tf.train.get_or_create_global_step()
@@ -192,7 +199,10 @@ def test_each_optimizers_state_goes_by_its_own_loss():
 
 
 def test_weights_clipped_after_both_updates_go_by_the_loss_that_trains_them():
-    """A Wasserstein GAN's: gradients of the generator go through the critic, which its optimizer leaves alone."""
+    """A Wasserstein GAN's.
+
+    Gradients of the generator go through the critic, which its optimizer leaves alone.
+    """
 
     def build():
         judged = net(net(vectors(), "G", width=12), "D")

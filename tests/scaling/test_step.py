@@ -17,7 +17,10 @@ from tests.support.training_graphs import adam, sgd, square, vectors
 
 
 def test_the_first_step_finds_where_to_start():
-    """Gradients that 2^15 would take out of range lose no step; small ones leave the scale as it is."""
+    """Gradients that 2^15 would take out of range lose no step.
+
+    Small ones leave the scale as it is.
+    """
     converted = graphmp.convert(with_optimizer("GradientDescent", False, False))
     for factor, scale in ((1e-3, 2.0**15), (30.0, 2.0**4)):
         with session(converted.meta_graph) as sess:
@@ -108,7 +111,10 @@ def test_the_result_of_an_update_can_be_read_on_a_skipped_step():
 
 
 def test_one_of_two_losses_overflows():
-    """Its variables keep every bit and its scale is halved; the other's are trained and its scale is kept."""
+    """Its variables keep every bit and its scale is halved.
+
+    The other's are trained and its scale is kept.
+    """
 
     def build():
         x, factor = vectors(), tf.placeholder_with_default(1.0, (), "factor")
@@ -225,7 +231,10 @@ def test_moving_averages_go_by_their_own_values():
 
 
 def test_sync_replicas():
-    """Every worker pushes whatever it has; the chief checks what it takes out and skips; the step is counted."""
+    """Every worker pushes whatever it has; the chief checks what it takes out and skips.
+
+    The step is counted.
+    """
     with tf.Graph().as_default() as graph:
         x, y, factor = (
             tf.placeholder(tf.float32, (None, 12), "x"),
@@ -258,7 +267,9 @@ def test_sync_replicas():
                 sess.run(op)
 
             def step(factor):
-                """A worker's push at the global step, as its token would tell it, then the chief's turn."""
+                """A worker's push at the global step, as its token would tell it, then the
+                chief's turn.
+                """
                 local_step.load(sess.run("global_step:0"), sess)
                 sess.run(pushes, {"x:0": VECTORS, "y:0": TARGETS, "factor:0": factor})
                 sess.run(ops[2])
@@ -325,7 +336,10 @@ def test_metrics_are_no_part_of_the_step():
 
 @pytest.mark.parametrize("clip_norm", [0, 1e-3])
 def test_gradients_can_be_fetched_beside_the_step(clip_norm):
-    """TensorFlow hands out copies of most gradients: they hold the unscaled values under their names."""
+    """TensorFlow hands out copies of most gradients.
+
+    They hold the unscaled values under their names.
+    """
 
     def build():
         pairs = sgd().compute_gradients(square(two_layers(vectors())))

@@ -1,4 +1,7 @@
-"""Steps of graphs that were built without graphmp and then converted: bit-equal where nothing overflows, nothing written where it does."""
+"""Steps of graphs that were built without graphmp and then converted.
+
+Bit-equal where nothing overflows, nothing written where it does.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from tests.support.training_graphs import SHAPES, vectors
 
 
 def scales(optimizer, sparse, every):
-    """What is tried of an optimizer: a fixed scale where gradients are dense, else a dynamic one, others with Adam; `every`: all."""
+    """What is tried of an optimizer.
+
+    A fixed scale where gradients are dense, else a dynamic one, others with Adam; `every`: all.
+    """
     if every or optimizer == "Adam":
         return (1, 128, 2**15, "dynamic")
     return (
@@ -25,7 +31,10 @@ def scales(optimizer, sparse, every):
 
 @pytest.mark.parametrize("optimizer, sparse, use_resource", KINDS)
 def test_updates_are_bit_equal_whatever_the_scale(optimizer, sparse, use_resource, request):
-    """Of a power of two, with nothing in half precision; of dense gradients also when TensorFlow has rewritten the graphs."""
+    """Of a power of two, with nothing in half precision.
+
+    Of dense gradients also when TensorFlow has rewritten the graphs.
+    """
     graph = built(optimizer, sparse, use_resource)
     start, expected = trained(tf.train.export_meta_graph(graph=graph), as_written=sparse)
     assert set(changed(start, expected)) >= {"net/dense/kernel", "net/dense_1/bias"}
@@ -36,7 +45,10 @@ def test_updates_are_bit_equal_whatever_the_scale(optimizer, sparse, use_resourc
 
 
 def everything_run(graph):
-    """All tensors and ops that a run of the train op may be asked for besides; what update kernels return is dead on a skipped step."""
+    """All tensors and ops that a run of the train op may be asked for besides.
+
+    What update kernels return is dead on a skipped step.
+    """
     seen, waiting = set(), [graph.get_operation_by_name("train")]
     while waiting:
         op = waiting.pop()
@@ -100,7 +112,10 @@ BY_TRAINING = sorted(
 
 @pytest.mark.parametrize("name", sorted(set(BY_TRAINING) - RACES))
 def test_shapes_train_as_before(name, request):
-    """As written, under a dynamic scale, with --slow under a fixed one too; the next test runs what TensorFlow makes of the graphs."""
+    """As written, under a dynamic scale, with --slow under a fixed one too.
+
+    The next test runs what TensorFlow makes of the graphs.
+    """
     graph, feed, train = shaped(name), FEEDS.get(name, {"x:0": VECTORS}), TRAIN.get(name, "train")
     start, expected = trained(
         tf.train.export_meta_graph(graph=graph), feed=feed, fetches=train, as_written=True
@@ -195,7 +210,10 @@ def with_keras(optimizer, sparse):
 )
 @pytest.mark.parametrize("optimizer", KERAS)
 def test_keras_optimizers(optimizer, sparse, request):
-    """Where some gradients are sparse others are dense. By default a fixed and a dynamic scale take turns."""
+    """Where some gradients are sparse others are dense.
+
+    By default a fixed and a dynamic scale take turns.
+    """
     graph, feed = with_keras(optimizer, sparse), {"x:0": VECTORS}
     start, expected = trained(tf.train.export_meta_graph(graph=graph), feed=feed, as_written=True)
     both = (128, "dynamic")

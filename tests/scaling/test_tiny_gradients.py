@@ -12,7 +12,10 @@ from tests.support.training import state
 
 
 def tiny_gradients():
-    """A regression whose gradients are below float16's smallest number: the loss is tiny, the learning rate huge."""
+    """A regression whose gradients are below float16's smallest number.
+
+    The loss is tiny, the learning rate huge.
+    """
     x, y = tf.placeholder(tf.float32, (64, 12), "x"), tf.placeholder(tf.float32, (64, 1), "y")
     hidden = tf.layers.dense(
         x,

@@ -1,6 +1,10 @@
-"""In-graph towers: a copy of the model on each of several devices, their gradients averaged, one step for all, converted in every way.
+"""In-graph towers.
 
-The devices are two parts of the CPU. Variables are on the first, where gradients are averaged too, as code for several GPUs has it.
+A copy of the model on each of several devices, their gradients averaged, one step for all,
+converted in every way.
+
+The devices are two parts of the CPU. Variables are on the first, where gradients are averaged too,
+as code for several GPUs has it.
 """
 
 from __future__ import annotations

@@ -34,7 +34,10 @@ def test_a_number_of_gradient_code_without_the_scale_in_it_is_left_alone(loss_sc
 
 
 def partly_half(cast):
-    """A model of float32 with a float16 variable, which alone is trained; `cast` names the model's casts."""
+    """A model of float32 with a float16 variable, which alone is trained.
+
+    `cast` names the model's casts.
+    """
     factor = tf.get_variable("factor", (12,), tf.float16, tf.ones_initializer(), use_resource=False)
     x = tf.cast(tf.cast(vectors(), tf.float16, name=cast) * factor, tf.float32, name=cast)
     sgd().minimize(square(two_layers(x)), var_list=[factor], name="train")

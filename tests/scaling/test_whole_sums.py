@@ -1,4 +1,7 @@
-"""Which nodes are all-reduces of gradients, and where what they give is whole: tables of tiny graphs."""
+"""Which nodes are all-reduces of gradients, and where what they give is whole.
+
+Tables of tiny graphs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Writes of every kind that wait for an update: a skipped step changes nothing, a good one writes."""
+"""Writes of every kind that wait for an update.
+
+A skipped step changes nothing, a good one writes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ GOOD, BAD = {"factor:0": 1.0}, {"factor:0": np.inf}
 
 
 def after_an_update(write, use_resource):
-    """A graph whose train op takes a step of gradient descent and then writes; and its conversion."""
+    """A graph whose train op takes a step of gradient descent and then writes.
+
+    And its conversion.
+    """
 
     def build():
         with tf.variable_scope("", use_resource=use_resource):
@@ -149,7 +155,9 @@ def test_a_function_that_updates_and_returns_nothing_is_skipped():
 
 @pytest.mark.parametrize("use_resource", [False, True])
 def test_a_branch_that_is_not_taken_stays_so_on_a_skipped_step(use_resource):
-    """What waits for an update there runs on a skipped step, but not where the branch is not taken."""
+    """What waits for an update there runs on a skipped step, but not where the branch is not
+    taken.
+    """
 
     def build():
         w = tf.get_variable("w", (2, 2), use_resource=use_resource)

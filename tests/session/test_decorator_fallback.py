@@ -1,4 +1,7 @@
-"""Where the recipe doesn't fit a decorated function: its float32 graph is converted in the session, and what it returned trains."""
+"""Where the recipe doesn't fit a decorated function.
+
+Its float32 graph is converted in the session, and what it returned trains.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,9 @@ SHAPES = [constant, keras_layer, zero_state, mask, branch]
 
 
 def trained(decorate, shape, start=None, steps=5):
-    """Losses of some steps by a plain session, the optimizer outside the function, and the variables before."""
+    """Losses of some steps by a plain session, the optimizer outside the function, and the
+    variables before.
+    """
     with tf.Graph().as_default():
         tf.set_random_seed(1)
         x, y = vectors()

@@ -1,6 +1,9 @@
-"""Clusters of real processes on this machine: parameter servers, workers, converted in every way, killed and started again.
+"""Clusters of real processes on this machine.
 
-Each process has a deadline of its own (tests/support/forks.py), and each cluster ends all that it started.
+Parameter servers, workers, converted in every way, killed and started again.
+
+Each process has a deadline of its own (tests/support/forks.py), and each cluster ends all that it
+started.
 """
 
 from __future__ import annotations
@@ -149,7 +152,10 @@ if __name__ == "__main__":
 def test_a_partitioned_embedding_trains_as_one_process(
     ps, workers, forks, folder, example, monkeypatch
 ):
-    """Each worker's part of a batch has every word once, in order: TensorFlow's accumulators add up no other rows rightly."""
+    """Each worker's part of a batch has every word once, in order.
+
+    TensorFlow's accumulators add up no other rows rightly.
+    """
     monkeypatch.setattr(example, "batches", None)  # for the script sets it, here too
     (folder / "once.py").write_text(ONCE)
     runpy.run_path("once.py")
@@ -180,7 +186,10 @@ def test_a_partitioned_embedding_trains_as_one_process(
 
 @pytest.mark.slow
 def test_a_partitioned_embedding_trains_as_in_float32(forks, example):
-    """Not as one process: TensorFlow's accumulators don't merge rows that occur several times in a worker's batch."""
+    """Not as one process.
+
+    TensorFlow's accumulators don't merge rows that occur several times in a worker's batch.
+    """
     argv = ["--model=embedding", "--vocabulary=20", "--batch_size=96"]
     found = []
     for flags in (None, RUN):
@@ -323,7 +332,10 @@ with tf.train.MonitoredTrainingSession(server.target) as session:
 
 @pytest.mark.parametrize("way", [pytest.param("run", marks=pytest.mark.slow), "decorator"])
 def test_half_the_bytes_are_sent_both_ways(way, forks, folder):
-    """As traces have it: each tensor that a side received in any of nine steps, once. A trace may lack some, which come with the next one."""
+    """As traces have it: each tensor that a side received in any of nine steps, once.
+
+    A trace may lack some, which come with the next one.
+    """
     (folder / "trace.py").write_text(TRACE)
     mixed = ["--mixed_precision", "--loss_scale=dynamic"] if way == "decorator" else []
     sent = []
@@ -358,7 +370,10 @@ ps_cluster.main()
 
 @pytest.mark.parametrize("updates", ["sync", pytest.param("async", marks=pytest.mark.slow)])
 def test_an_overflow_on_one_worker(updates, forks, folder, example):
-    """In step, it skips the step of all, and the shared scale is halved once; else its worker's own, and the other may write the scale meanwhile."""
+    """In step, it skips the step of all, and the shared scale is halved once.
+
+    Else its worker's own, and the other may write the scale meanwhile.
+    """
     (folder / "poison.py").write_text(POISON)
     argv = [
         *SMALL,
@@ -404,7 +419,10 @@ def test_a_chief_that_dies_before_it_has_made_the_variables_is_waited_for(forks,
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [3, 5])  # each kind of process once, or more
 def test_nothing_is_lost_over_kills_at_random_times(kills, forks, example):
-    """Workers, the chief among them, and the servers: each comes back and goes on, the scale with it."""
+    """Workers, the chief among them, and the servers.
+
+    Each comes back and goes on, the scale with it.
+    """
     random = np.random.RandomState(5)
     argv = [
         *SMALL,
@@ -437,7 +455,8 @@ def test_nothing_is_lost_over_kills_at_random_times(kills, forks, example):
     assert loss_of(example, argv, latest) < 0.9 * loss_of(example, argv)
 
 
-# Starts ps_cluster.py, whose processes were forked before: it looks for devices, and TensorFlow has threads from then on.
+# Starts ps_cluster.py, whose processes were forked before: it looks for devices, and TensorFlow has
+# threads from then on.
 FORKING = """
 import json, os, signal, traceback
 import ps_cluster

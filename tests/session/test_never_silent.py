@@ -1,4 +1,6 @@
-"""What the decorator and a Session say where nothing would train in half precision, and where a rule matches nothing."""
+"""What the decorator and a Session say where nothing would train in half precision, and where a
+rule matches nothing.
+"""
 
 from __future__ import annotations
 

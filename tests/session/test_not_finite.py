@@ -1,4 +1,6 @@
-"""The first loss or gradient that is not finite is said at once, ten in a row again, whatever the loss scale: by `graphmp run` and in Python."""
+"""The first loss or gradient that is not finite is said at once, ten in a row again, whatever
+the loss scale: by `graphmp run` and in Python.
+"""
 
 from __future__ import annotations
 
@@ -213,7 +215,10 @@ def test_what_does_not_train_is_not_watched(graph):
 
 @pytest.mark.parametrize("options", [{"loss_scale": 128.0}, {"loss_scale": "dynamic"}])
 def test_each_loss_by_itself_and_a_second_conversion(graph, options):
-    """Of two losses only the one that a step trains is watched; code that comes later converts again, without what watched before."""
+    """Of two losses only the one that a step trains is watched.
+
+    Code that comes later converts again, without what watched before.
+    """
     x = tf.placeholder(tf.float32, [4, 8])
     with tf.variable_scope("one"):
         one = model(x)

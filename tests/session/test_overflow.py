@@ -1,4 +1,7 @@
-"""Skipped steps: which op is the first that isn't finite, said by `graphmp.check_overflow` and by `graphmp run`."""
+"""Skipped steps.
+
+Which op is the first that isn't finite, said by `graphmp.check_overflow` and by `graphmp run`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ def graph():
 
 
 def model(size, branch=False, weight=1.0):
-    """A net one of whose activations is `size`; the larger its weight, the smaller its gradients."""
+    """A net one of whose activations is `size`.
+
+    The larger its weight, the smaller its gradients.
+    """
     x = tf.placeholder(tf.float32, [4, 8], "x")
     hidden = tf.matmul(
         x, tf.get_variable("w", [8, 8], initializer=tf.constant_initializer(weight)), name="hidden"
@@ -79,7 +85,10 @@ def test_nothing_where_all_is_finite(graph):
 
 
 def test_a_constants_gradient_is_not_named(graph):
-    """It may overflow: it adds up in half, and nothing reads it. The optimizer gates its gradients, so that a step runs it all the same."""
+    """It may overflow: it adds up in half, and nothing reads it.
+
+    The optimizer gates its gradients, so that a step runs it all the same.
+    """
     model(30000.0, weight=900.0)
     with graphmp.Session(loss_scale_initial=2.0**13) as session:
         session.run("init")
@@ -104,7 +113,9 @@ def test_a_graph_that_was_converted_before(graph):
 
 @pytest.mark.parametrize("scale", [128.0, "none"])
 def test_a_converted_graph_without_a_check(graph, scale):
-    """The gradients that a fixed scale divides, or what the optimizer's kernels read, stand for the check."""
+    """The gradients that a fixed scale divides, or what the optimizer's kernels read, stand for
+    the check.
+    """
     model(120000.0)
     converted = graphmp.convert(graph, loss_scale=scale)
     with tf.Graph().as_default(), tf.Session() as session:

@@ -82,7 +82,10 @@ print(sys.argv, __name__, __file__ == sys.argv[0] or os.path.isabs(__file__), os
 
 
 def test_trains_and_says_so(forks, folder):
-    """In a process of its own: what TensorFlow says first is not shown; command line and exit status are the script's."""
+    """In a process of its own: what TensorFlow says first is not shown.
+
+    Command line and exit status are the script's.
+    """
     text = SHOWN + TRAIN + LOOP + "sys.exit(3)\n"
     status, out, err = run(folder, text, "--steps=20", "--", "x", stdin="hello")
     plain = forked(forks, text, "--steps=20", "--", "x", flags=None, stdin="hello")

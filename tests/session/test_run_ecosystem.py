@@ -1,6 +1,9 @@
-"""`graphmp run` and `graphmp.Session` under what people train with: slim, servers, hooks, all forms of fetches.
+"""`graphmp run` and `graphmp.Session` under what people train with.
 
-What a script prints under plain Python is what it prints in mixed precision: the same words, and numbers close by.
+Slim, servers, hooks, all forms of fetches.
+
+What a script prints under plain Python is what it prints in mixed precision: the same words, and
+numbers close by.
 """
 
 from __future__ import annotations
@@ -18,7 +21,10 @@ ON_1 = tf.VERSION.startswith("1.")
 
 
 def both(forks, text, rel=2e-2):
-    """Runs a script in mixed precision and plainly, in folders of their own; returns both after comparing them."""
+    """Runs a script in mixed precision and plainly, in folders of their own.
+
+    Returns both after comparing them.
+    """
     started = []
     for name, given in (("mixed", ()), ("plain", None)):
         os.mkdir(name)
@@ -76,7 +82,10 @@ print("%.6f %.6f %d %s" % (losses[0], losses[-1], len(losses), losses[0].dtype))
 
 
 def test_synchronised_replicas_train(forks):
-    """One worker, that is its own chief. It waits for a gradient when the session ends: hence the grace period."""
+    """One worker, that is its own chief.
+
+    It waits for a gradient when the session ends: hence the grace period.
+    """
     text = """
 from net import *
 server = tf.train.Server.create_local_server()
@@ -258,7 +267,10 @@ with graph.as_default(), tf.Session(graph=graph).as_default() as session:
 
 
 def test_loops_of_the_original_and_of_its_conversion_in_one_run(forks):
-    """What was made late runs the original's loops: nothing says whether they read a variable before or after the step."""
+    """What was made late runs the original's loops.
+
+    Nothing says whether they read a variable before or after the step.
+    """
     text = """
 from net import *
 tf.set_random_seed(1)

@@ -68,7 +68,10 @@ def losses(ended):
 
 
 def state(folder, name=""):
-    """Of a checkpoint, the latest or one by name: the step; and the scale, the good steps since it changed, the skipped ones."""
+    """Of a checkpoint, the latest or one by name: the step.
+
+    And the scale, the good steps since it changed, the skipped ones.
+    """
     path = "%s/%s" % (folder, name) if name else tf.train.latest_checkpoint(folder)
     found = {
         name: tf.train.load_variable(path, name)

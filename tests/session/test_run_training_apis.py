@@ -1,4 +1,7 @@
-"""`graphmp run` under TensorFlow's own ways to train: Keras in graph mode, Estimator, Supervisor with a queue, threads."""
+"""`graphmp run` under TensorFlow's own ways to train.
+
+Keras in graph mode, Estimator, Supervisor with a queue, threads.
+"""
 
 from __future__ import annotations
 

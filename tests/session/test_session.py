@@ -1,4 +1,7 @@
-"""`graphmp.Session`: the graph converts beside itself at the first run that trains, and what is fetched is its clone's."""
+"""`graphmp.Session`.
+
+The graph converts beside itself at the first run that trains, and what is fetched is its clone's.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +155,10 @@ def test_run_metadata(graph):
 
 
 def test_original_loss_and_converted_train_op_in_one_run(graph):
-    """Another session of the same graph runs the original; here both are in one run, by way of a node that no clone depends on."""
+    """Another session of the same graph runs the original.
+
+    Here both are in one run, by way of a node that no clone depends on.
+    """
     with graphmp.Session() as session:
         trained(session, 1)
         original = graph.get_operation_by_name("loss").outputs[0]
@@ -239,7 +245,9 @@ def test_a_second_training_op_that_comes_late(graph):
 
 
 def test_nodes_that_come_late_read_the_clones(graph):
-    """A late summary shows the very loss that is trained, also through a branch, a loop and a gradient."""
+    """A late summary shows the very loss that is trained, also through a branch, a loop and a
+    gradient.
+    """
     with graphmp.Session() as session:
         trained(session, 2)
         loss, hidden = graph.get_tensor_by_name("loss:0"), graph.get_tensor_by_name("hidden:0")

@@ -200,7 +200,8 @@ class Forks:
 
 
 def builds_in_forks(forks: Forks, folder: pathlib.Path) -> Any:
-    """A replacement for `subprocess` in `conversion/builds.py` that builds a script's graph in a fork.
+    """A replacement for `subprocess` in `conversion/builds.py` that builds a script's graph in a
+    fork.
 
     `folder` is for a temporary file.
     """

@@ -1,4 +1,7 @@
-"""The listeners: each is there once, however often it is installed, and out of the way of everything else."""
+"""The listeners.
+
+Each is there once, however often it is installed, and out of the way of everything else.
+"""
 
 from __future__ import annotations
 

@@ -360,7 +360,10 @@ def test_fault(graphs, fault):
 
 @pytest.mark.unit
 def test_scaled_where_it_is_fetched():
-    """A gradient that nobody reads is there to be fetched: what stands for it under its name has been divided by the scale."""
+    """A gradient that nobody reads is there to be fetched.
+
+    What stands for it under its name has been divided by the scale.
+    """
     with tf.Graph().as_default():
         SHAPES["fed_to_another_copy"].build()
         original = tf.train.export_meta_graph()
@@ -395,7 +398,9 @@ def test_contexts_in_another_order():
 @pytest.mark.unit
 @pytest.mark.parametrize("flags", [{"loss_scale": "none"}, {"loss_scale": 128.0}, {}])
 def test_another_conversion(graphs, flags):
-    """A conversion without a scale, with another one, or without the clip, is not what was asked for."""
+    """A conversion without a scale, with another one, or without the clip, is not what was asked
+    for.
+    """
     original, _ = graphs
     wanted = {"loss_scale": "dynamic", "clip_norm": 1.0}
     assert list(open_claims(original, converted(original, **flags), wanted)) == ["parameters"]

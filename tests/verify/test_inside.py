@@ -1,4 +1,7 @@
-"""Steps and gradients in functions, loops and branches are proved; faults planted there are found."""
+"""Steps and gradients in functions, loops and branches are proved.
+
+Faults planted there are found.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ def test_proved(name, how):
 
 
 class Body:
-    """The main graph or a function of a planted graph, in which nodes are found by the ends of their names."""
+    """The main graph or a function of a planted graph, in which nodes are found by the ends of
+    their names.
+    """
 
     def __init__(self, nodes, function=None):
         self.list, self.function = nodes, function
@@ -77,7 +82,9 @@ class Planted:
         return next(body for body in self.bodies[::-1] if body.has(end))
 
     def call(self, argument):
-        """A call in the main graph of a function that takes an argument, and the place of that among its inputs."""
+        """A call in the main graph of a function that takes an argument, and the place of that
+        among its inputs.
+        """
         for node in self.bodies[0].list:
             for name in functions_named(node):
                 names = (

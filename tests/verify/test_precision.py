@@ -1,4 +1,7 @@
-"""Half precision where no policy may have it is found: in a loss, behind an unscale, in what the value of a variable goes into."""
+"""Half precision where no policy may have it is found.
+
+In a loss, behind an unscale, in what the value of a variable goes into.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ HALF, FLOAT = tf.float16.as_datatype_enum, tf.float32.as_datatype_enum
 
 
 def model():
-    """Two layers, Adam, a norm by hand, averages of weights and of what a layer gives, a rate that falls."""
+    """Two layers, Adam, a norm by hand, averages of weights and of what a layer gives, a rate
+    that falls.
+    """
     x = tf.placeholder(tf.float32, [4, 8], name="x")
     first, second = (tf.get_variable(name, [8, 8]) for name in ("first", "second"))
     hidden = tf.nn.relu(tf.matmul(x, first) + tf.get_variable("bias", [8]))

@@ -1,4 +1,7 @@
-"""Programs that take gradients in functions and in loops are proved; a flag that doesn't hold in all iterations is found."""
+"""Programs that take gradients in functions and in loops are proved.
+
+A flag that doesn't hold in all iterations is found.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,10 @@ def test_shapes(name, how, resource):
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
 @pytest.mark.parametrize("how", sorted(HOW))
 def test_a_state_that_goes_from_batch_to_batch(graph, how, resource):
-    """It is half where it is computed, and written behind the updates: what stands in for it in a skipped step is read then."""
+    """It is half where it is computed, and written behind the updates.
+
+    What stands in for it in a skipped step is read then.
+    """
     with tf.variable_scope("", use_resource=resource):
         kept = tf.get_variable("kept", [4, 6], initializer=tf.zeros_initializer(), trainable=False)
         cell = tf.nn.rnn_cell.LSTMCell(6, state_is_tuple=False)

@@ -17,7 +17,8 @@ CONFIGS = {
     "none": {"loss_scale": "none"},
     "bfloat16": {"compute_dtype": "bfloat16"},
 }
-# What isn't proved: an update that waits for sums of gradients goes by those alone; labels are rounded without need.
+# What isn't proved: an update that waits for sums of gradients goes by those alone; labels are
+# rounded without need.
 OPEN = {"accumulated": "steps are skipped whole", "layers_from_outside": "same graph"}
 
 

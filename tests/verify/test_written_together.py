@@ -1,4 +1,7 @@
-"""What a batch gives to several variables is written to all of them or to none: a flag that looks at less is found."""
+"""What a batch gives to several variables is written to all of them or to none.
+
+A flag that looks at less is found.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ def model(ahead):
     tf.group(update, *statistics, name="train")
 
 
-LESS = {  # a flag that looks at less than that of both, by whether the writes come ahead of the gradients
+# a flag that looks at less than that of both, by whether the writes come ahead of the gradients
+LESS = {
     True: "graphmp/moving_averages/AssignSubVariableOp/all_finite",  # at its own value alone
     False: "graphmp/moving_averages/all_finite",  # at no gradient
 }

@@ -45,7 +45,8 @@ PATTERNS: Tuple[KernelPattern, ...] = (
         # xmma's library, but plain multiply-adds; profilers may truncate the name
         r"ffma|xmma_\w*_f32f32_f32f32_f32",
         NO,
-        "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
+        "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4"
+        "_alignc4_execute_kernel__5x_cublas",
         "public Nsight Systems reports of float32 training; float32 products take it where TF32"
         " is off",
     ),
@@ -79,7 +80,8 @@ PATTERNS: Tuple[KernelPattern, ...] = (
     KernelPattern(
         "xmma_",
         YES,
-        "sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas",
+        "sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment"
+        "_k_off_kernel__5x_cublas",
         _TENSORFLOW + "; NVIDIA/TensorRT-LLM issue 1541",
     ),
     KernelPattern(

@@ -8,12 +8,13 @@ from typing import Hashable, Iterable, Mapping, NamedTuple, Tuple, TypeVar
 # They write their result into an input of the same size and dtype that nothing needs any more
 # (forward_input_or_allocate_output in their kernels, 2.21), whichever input that is.
 IN_PLACE = frozenset((
-    "Abs", "Add", "AddN", "AddV2", "BiasAdd", "BiasAddV1", "Ceil", "ClipByValue", "Elu", "EluGrad", "Erf", "Erfc", "Exp",
-    "Expm1", "Floor", "Inv", "LeakyRelu", "LeakyReluGrad", "Log", "Log1p", "LogSoftmax", "LogicalAnd", "LogicalNot",
-    "LogicalOr", "Maximum", "Minimum", "Mul", "Neg", "Pow", "RealDiv", "Reciprocal", "Relu", "Relu6", "Relu6Grad", "ReluGrad",
-    "Round", "Rsqrt", "RsqrtGrad", "Select", "SelectV2", "Selu", "SeluGrad", "Sigmoid", "SigmoidGrad", "Sign", "Softmax",
-    "Softplus", "SoftplusGrad", "Softsign", "SoftsignGrad", "Sqrt", "SqrtGrad", "Square", "SquaredDifference", "Sub", "Tanh",
-    "TanhGrad",
+    "Abs", "Add", "AddN", "AddV2", "BiasAdd", "BiasAddV1", "Ceil", "ClipByValue", "Elu", "EluGrad",
+    "Erf", "Erfc", "Exp", "Expm1", "Floor", "Inv", "LeakyRelu", "LeakyReluGrad", "Log", "Log1p",
+    "LogSoftmax", "LogicalAnd", "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Mul", "Neg",
+    "Pow", "RealDiv", "Reciprocal", "Relu", "Relu6", "Relu6Grad", "ReluGrad", "Round", "Rsqrt",
+    "RsqrtGrad", "Select", "SelectV2", "Selu", "SeluGrad", "Sigmoid", "SigmoidGrad", "Sign",
+    "Softmax", "Softplus", "SoftplusGrad", "Softsign", "SoftsignGrad", "Sqrt", "SqrtGrad", "Square",
+    "SquaredDifference", "Sub", "Tanh", "TanhGrad",
 ))  # fmt: skip
 
 _Buffer = TypeVar("_Buffer", bound=Hashable)

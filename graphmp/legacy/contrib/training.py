@@ -14,7 +14,8 @@ __all__ = ["HParams", "parse_values"]
 
 # name=value, name[2]=value or name=[value,value], then a comma or the end.
 _ASSIGNMENT = re.compile(
-    r"(?P<name>[a-zA-Z][\w.]*)(\[\s*(?P<index>\d+)\s*\])?\s*=\s*((?P<value>[^,\[]*)|\[(?P<values>[^\]]*)\])($|,\s*)"
+    r"(?P<name>[a-zA-Z][\w.]*)(\[\s*(?P<index>\d+)\s*\])?\s*=\s*"
+    r"((?P<value>[^,\[]*)|\[(?P<values>[^\]]*)\])($|,\s*)"
 )
 
 

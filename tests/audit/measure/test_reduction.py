@@ -29,7 +29,10 @@ def one_of_each(count, seed):
 
 @functools.lru_cache(None)
 def many(count, compared):
-    """Placeholders x0, x1 and so on, together as far as the instrument takes them; scaled where they aren't compared."""
+    """Placeholders x0, x1 and so on, together as far as the instrument takes them.
+
+    Scaled where they aren't compared.
+    """
     with tf.Graph().as_default() as graph:
         xs = [tf.placeholder(tf.float32, None, "x%d" % number) for number in range(count)]
         return Measuring(graph, xs, scale=None if compared else tf.constant(4.0), compared=compared)

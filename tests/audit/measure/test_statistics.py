@@ -1,4 +1,7 @@
-"""Measurements inside a graph against NumPy's, in while loops and branches too; what is added up of them; loss-scale advice."""
+"""Measurements inside a graph against NumPy's, in while loops and branches too.
+
+What is added up of them; loss-scale advice.
+"""
 
 from __future__ import annotations
 

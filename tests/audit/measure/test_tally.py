@@ -17,7 +17,10 @@ from tests.support.measured import measuring, often, row
 
 
 def tables(original, converted, scale=1.0):
-    """What a measured step of one row gives; the original's values are measured times the scale, the converted graph's have it."""
+    """What a measured step of one row gives.
+
+    The original's values are measured times the scale, the converted graph's have it.
+    """
     pairs = [
         measuring(FLOAT16).tables({"x": np.float32(original), "scale": scale}),
         measuring(FLOAT16).tables({"x": np.float32(converted)}),

@@ -68,7 +68,10 @@ def control_flow(request):
 
 
 def assert_as_numpy(build, compute_dtype):
-    """A product with a matrix that half precision rounds to the identity: the rounded input comes out again."""
+    """A product with a matrix that half precision rounds to the identity.
+
+    The rounded input comes out again.
+    """
     before = built(build)
     _, simulation = both(before, compute_dtype=compute_dtype)
     x = np.random.RandomState(0).uniform(1, 2, (SIZE, SIZE)).astype(np.float32)

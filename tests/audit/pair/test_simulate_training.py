@@ -16,7 +16,10 @@ STEPS = 4
 
 
 def trained(name, native, **options):
-    """A model, converted once and trained from the same values twice: natively, converted or as it is, and then simulated."""
+    """A model, converted once and trained from the same values twice.
+
+    Natively, converted or as it is, and then simulated.
+    """
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         loss, train_op, placeholders = MODELS[name](undecorated)

@@ -54,7 +54,11 @@ def simulated_layers(request):
 @given(seed=st.integers(0, 2**32 - 1), largest=st.sampled_from([3, 30, 60]))
 @often
 def test_layers_bit_for_bit(simulated_layers, seed, largest):
-    """Small integers: float32 holds every sum, whatever the order of summation, and half precision rounds many, some to infinity."""
+    """Small integers.
+
+    Float32 holds every sum, whatever the order of summation, and half precision rounds many, some
+    to infinity.
+    """
     random = np.random.RandomState(seed)
     x, first, second = (
         random.randint(-largest, largest + 1, (SIZE, SIZE)).astype(np.float32) for _ in range(3)

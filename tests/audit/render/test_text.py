@@ -136,7 +136,10 @@ def test_the_worst_tensors_stand_first_with_reason_and_flag():
 
 
 def test_the_first_tensor_that_is_not_finite_is_named():
-    """By its place in a step, not by how bad it is; what isn't finite in the original either doesn't count."""
+    """By its place in a step, not by how bad it is.
+
+    What isn't finite in the original either doesn't count.
+    """
     broken = bad()
     order = {"g/worse": 7, "a/Exp": 4, "a/infinite": 2, "g/nan": 1}
     later = [

@@ -18,7 +18,10 @@ MOST = 300
 
 
 def search(nodes, guilty, guess=()):
-    """Runs a search where a set passes that has all the guilty nodes; sets that were asked for twice fail the test."""
+    """Runs a search where a set passes that has all the guilty nodes.
+
+    Sets that were asked for twice fail the test.
+    """
     asked = []
 
     def passes(kept):
@@ -32,7 +35,11 @@ def search(nodes, guilty, guess=()):
 
 
 def most_runs(count, guilty):
-    """By halving: rounds of each guilty node and one more to see whether it was the last, and the sets that are tried first."""
+    """By halving.
+
+    Rounds of each guilty node and one more to see whether it was the last, and the sets that are
+    tried first.
+    """
     return guilty * (math.ceil(math.log2(count)) + 1) + 2
 
 
@@ -116,14 +123,20 @@ def test_no_nodes_do_not_help():
 
 
 def test_where_one_of_two_is_enough_either_is_kept():
-    """Not every repair is a single one: what passes once passes with more, but there are several small sets."""
+    """Not every repair is a single one.
+
+    What passes once passes with more, but there are several small sets.
+    """
     nodes = [str(number) for number in range(64)]
     found = Search(lambda kept: bool(kept & {"9", "40"})).smallest(nodes)
     assert found.kept == ["9"]
 
 
 def test_what_is_kept_alone_passes():
-    """Whatever passes, if keeping more never hurts: the set that is found does, and no node of it can be left out."""
+    """Whatever passes, if keeping more never hurts.
+
+    The set that is found does, and no node of it can be left out.
+    """
 
     def passes(kept):
         return {"3", "20"} <= kept or {"4", "5", "60"} <= kept

@@ -1,7 +1,8 @@
 """Kernels on Tensor Cores: names, profiles, verdicts.
 
-No profile here is a recording of ours. The kernels' names are taken from public reports, which NAMES cites; they were arranged by hand
-into RunMetadata and traces of the forms that TensorFlow's own code writes: 1.15 in core/profiler/internal/gpu/device_tracer.cc, 2.x in
+No profile here is a recording of ours. The kernels' names are taken from public reports, which
+NAMES cites; they were arranged by hand into RunMetadata and traces of the forms that TensorFlow's
+own code writes: 1.15 in core/profiler/internal/gpu/device_tracer.cc, 2.x in
 core/profiler/convert/xplane_to_step_stats.cc.
 """
 
@@ -145,7 +146,10 @@ def test_the_table_needs_neither_tensorflow_nor_graphmp():
 
 
 def recorded(entries, form="2.x", shapes=()):
-    """A RunMetadata by hand: (node, op, kernel, microseconds) on a GPU's streams; (node, dimensions) of what its nodes gave."""
+    """A RunMetadata by hand: (node, op, kernel, microseconds) on a GPU's streams.
+
+    (node, dimensions) of what its nodes gave.
+    """
     run_metadata = tf.RunMetadata()
     ran = run_metadata.step_stats.dev_stats.add(
         device="/job:localhost/replica:0/task:0/device:GPU:0"

@@ -31,7 +31,10 @@ def files():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, files):
-    """The working folder, with graphs and data in it, on a CPU with AMX; what a process would do is done here."""
+    """The working folder, with graphs and data in it, on a CPU with AMX.
+
+    What a process would do is done here.
+    """
     for name, meta_graph in files.items():
         (tmp_path / name).write_bytes(serialize(meta_graph))
     np.savez(

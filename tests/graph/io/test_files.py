@@ -115,7 +115,9 @@ def test_text_as_windows_writes_it(tmp_path, graph):
     "versions", [{}, {"version": 8}, {"versions": {"producer": 21, "min_consumer": 0}}], ids=str
 )
 def test_graph_of_an_old_tensorflow(tmp_path, form, versions):
-    """No function library, attributes that have a default missing, the version in a field that is no longer used."""
+    """No function library, attributes that have a default missing, the version in a field that
+    is no longer used.
+    """
     graph_def = tf.GraphDef(**versions)
     graph_def.node.extend(
         meta_graph(
@@ -280,7 +282,10 @@ def test_unreadable_file_and_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("form", [binary, text])
 @pytest.mark.parametrize("wrapped", [True, False])
 def test_cut_short(tmp_path, form, wrapped):
-    """A cut is refused unless what is left is a graph in its own right: whole nodes, and none of their inputs missing."""
+    """A cut is refused unless what is left is a graph in its own right.
+
+    Whole nodes, and none of their inputs missing.
+    """
     whole = form(TINY if wrapped else TINY.graph_def)
     path, read = tmp_path / "g", 0
     for length in range(len(whole)):

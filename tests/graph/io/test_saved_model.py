@@ -1,4 +1,7 @@
-"""SavedModels, as TensorFlow writes them: one graph or several, binary or text, of sessions and of objects."""
+"""SavedModels, as TensorFlow writes them.
+
+One graph or several, binary or text, of sessions and of objects.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ tf.saved_model.save(Model(), sys.argv[1])
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A folder of SavedModels of one model: `one` by simple_save, `several` and `text` by the builder."""
+    """A folder of SavedModels of one model.
+
+    `one` by simple_save, `several` and `text` by the builder.
+    """
     folder = tmp_path_factory.mktemp("exported")
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32, [None, 3], "x")

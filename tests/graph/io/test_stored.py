@@ -1,4 +1,6 @@
-"""A graph stored as bytes reads like the MetaGraphDef that it was made from, and holds no parsed copy of it."""
+"""A graph stored as bytes reads like the MetaGraphDef that it was made from, and holds no parsed
+copy of it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def trained():
 
 
 def assert_alike(kept, graph):
-    """Makes sure that a stored graph reads as the graph does, by bytes: a constant that is NaN does not equal itself."""
+    """Makes sure that a stored graph reads as the graph does, by bytes.
+
+    A constant that is NaN does not equal itself.
+    """
     assert kept.data == serialize(graph)
     assert serialize(kept.parsed()) == serialize(graph) and kept.parsed() is not kept.parsed()
     nodes = [serialize(node) for node in graph.graph_def.node]

@@ -1,4 +1,7 @@
-"""Which dimensions are known to be equal: by hand on small graphs, and against shapes seen when graphs run."""
+"""Which dimensions are known to be equal.
+
+By hand on small graphs, and against shapes seen when graphs run.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,10 @@ def broadcast_sums(graph):
 
 
 def gradients_of(build):
-    """A graph with the gradients of a sum of what `build` makes of two placeholders. TensorFlow leaves sums out where it knows shapes."""
+    """A graph with the gradients of a sum of what `build` makes of two placeholders.
+
+    TensorFlow leaves sums out where it knows shapes.
+    """
     with tf.Graph().as_default() as graph:
         x, y = (
             tf.placeholder(tf.float32, [None, 6], name="x"),
@@ -216,7 +222,10 @@ def test_a_loop_in_a_loop():
 @pytest.mark.unit
 @pytest.mark.parametrize("known", [True, False])
 def test_the_gradients_of_an_rnn_sum_nothing_where_its_batch_is_that_of_its_state(known):
-    """Inside of the loop: gates are products of tensors of one shape; saved shapes come out of Stacks, rows out of a TensorArray."""
+    """Inside of the loop: gates are products of tensors of one shape.
+
+    Saved shapes come out of Stacks, rows out of a TensorArray.
+    """
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [None, None, 6])
         size = tf.shape(x)[0] if known else tf.placeholder(tf.int32, [])
@@ -273,7 +282,9 @@ STEPS = [
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 def test_equal_symbols_are_equal_sizes(chosen, rows):
-    """Of graphs that run, every two dimensions of one symbol have one size, and numbers are the sizes."""
+    """Of graphs that run, every two dimensions of one symbol have one size, and numbers are the
+    sizes.
+    """
     with tf.Graph().as_default() as graph:
         made = [
             tf.placeholder(tf.float32, [None, 4], name="a"),

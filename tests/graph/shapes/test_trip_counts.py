@@ -1,4 +1,6 @@
-"""How often while loops go round, by the graph alone, and what an LSTM of 200 steps becomes when that is known."""
+"""How often while loops go round, by the graph alone, and what an LSTM of 200 steps becomes when
+that is known.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,10 @@ def lstm(steps):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_an_lstm_of_200_steps(dtype):
-    """No weight is cast in a loop, forward or backward; what is saved for the backward pass is half, and so is the input's array."""
+    """No weight is cast in a loop, forward or backward.
+
+    What is saved for the backward pass is half, and so is the input's array.
+    """
     half = {"float16": FLOAT16, "bfloat16": BFLOAT16}[dtype]
     meta_graph = lstm(200)
     converted = rewrite(
@@ -130,7 +135,10 @@ def test_an_lstm_of_200_steps(dtype):
 
 
 def test_a_shape_known_from_a_placeholder_alone():
-    """A graph without recorded shapes: the placeholder's own attribute says how many steps there are."""
+    """A graph without recorded shapes.
+
+    The placeholder's own attribute says how many steps there are.
+    """
     graph_def = tf.GraphDef()
     graph_def.CopyFrom(lstm(12).graph_def)
     for node in graph_def.node:

@@ -139,7 +139,10 @@ def test_edges_of_recorded_graphs_agree_with_the_strings(paths):
 
 
 def test_deep_graph_takes_linear_time():
-    """100,000 nodes in a row were read in about a second, on TensorFlow 1.15.5 and 2.21; recursion or a quadratic step would show."""
+    """100,000 nodes in a row were read in about a second, on TensorFlow 1.15.5 and 2.21.
+
+    Recursion or a quadratic step would show.
+    """
     graph_def = tf.GraphDef()
     for index in range(100000):
         node = graph_def.node.add(name="scope/node_%d" % index, op="AddV2")

@@ -20,8 +20,7 @@ _NOTHING = "(nothing)"
 _MARK = "*"  # prefix of attributes that aren't the node's; short, since the app truncates keys
 _SPECIAL = re.compile(
     r"[;\\]"
-    # in a namespace: the app takes what is behind a semicolon, and a slash behind a backslash for no
-    # separator
+    # in a namespace: the app only uses the part after a semicolon, and escapes by backslashes
 )
 
 Shown = Dict[str, str]
