@@ -38,7 +38,7 @@ from graphmp.bench import grappler
 from graphmp.config import Config
 from graphmp.graph.io.files import read_graph
 from graphmp.inspect.memory.memory import memory
-from graphmp.inspect.sizes import Recorded, recorded
+from graphmp.inspect.sizes import ShapeSource, recorded
 from graphmp.inspect.traffic import traffic
 from graphmp.inspect.training_step import Training, find_training
 from graphmp.policy import policy
@@ -137,7 +137,7 @@ def compare(path: str, config: Config, compared: Dict[str, Converter]) -> Row:
     return row
 
 
-def facts(meta_graph: tf.MetaGraphDef, shapes: Recorded, training: Training) -> Row:
+def facts(meta_graph: tf.MetaGraphDef, shapes: ShapeSource, training: Training) -> Row:
     """Counts of one graph, from the shapes and the training step of the original.
 
     They are the ops in half precision, casts between float types, and bytes moved and kept.

@@ -16,7 +16,7 @@ EVERYDAY, OTHER = "everyday flags", "other flags"
 _WIDEST = 100
 
 
-class Group(NamedTuple):
+class FlagGroup(NamedTuple):
     """Flags in a group, by their `dest`."""
 
     title: str
@@ -24,9 +24,11 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group("dtype, engine, fallbacks", ("compute_dtype", "engine", "engine_strict", "on_error")),
-    Group("what stays float32", ("keep_float32", "force_compute", "op_policy", "ranges", "fetch")),
-    Group(
+    FlagGroup("dtype, engine, fallbacks", ("compute_dtype", "engine", "engine_strict", "on_error")),
+    FlagGroup(
+        "what stays float32", ("keep_float32", "force_compute", "op_policy", "ranges", "fetch")
+    ),
+    FlagGroup(
         "loss scale and gradients",
         (
             "loss_scale",
@@ -40,11 +42,11 @@ GROUPS = (
             "debug_overflow",
         ),
     ),
-    Group(
+    FlagGroup(
         "training in a graph that is built",
         ("loss", "train_op", "gradient_scope", "allreduce_half"),
     ),
-    Group(
+    FlagGroup(
         "source and inputs",
         (
             "module",
@@ -58,7 +60,7 @@ GROUPS = (
             "seed",
         ),
     ),
-    Group(
+    FlagGroup(
         "how it is measured",
         (
             "batch_size",
@@ -73,7 +75,7 @@ GROUPS = (
             "tolerance",
         ),
     ),
-    Group(
+    FlagGroup(
         "what is printed and written",
         (
             "policy",
@@ -89,8 +91,8 @@ GROUPS = (
             "json",
         ),
     ),
-    Group("for CI", ("check", "verify")),
-    Group("help and messages", ("verbosity", "help", "helpfull", "flagfile", "undefok")),
+    FlagGroup("for CI", ("check", "verify")),
+    FlagGroup("help and messages", ("verbosity", "help", "helpfull", "flagfile", "undefok")),
 )
 # Arguments of flags whose names differ from the flag's own.
 _TAKES = {
@@ -117,7 +119,7 @@ def grouped(actions: Iterable[Any], everyday: Sequence[str]) -> List[Tuple[str, 
     """
     left: Dict[str, Any] = {_name(action): action for action in actions}
     found = []
-    for title, names in (Group(EVERYDAY, tuple(everyday)), *GROUPS):
+    for title, names in (FlagGroup(EVERYDAY, tuple(everyday)), *GROUPS):
         members = [left.pop(name) for name in names if name in left]
         if members:
             found.append((title, members))

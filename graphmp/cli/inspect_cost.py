@@ -15,7 +15,7 @@ from graphmp.policy.reason import READS_RESOURCE, UNTYPED, UPDATE, VARIABLE
 from graphmp.wording import plural
 
 if TYPE_CHECKING:
-    from graphmp.inspect.cost import Costs
+    from graphmp.inspect.cost import CostReport
     from graphmp.policy.policy import Policy
 
 SCHEMA = "graphmp.cost/1"
@@ -43,11 +43,11 @@ def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
     )
 
 
-def _lines(found: Costs, name: str, dtype: str) -> List[Line]:
+def _lines(found: CostReport, name: str, dtype: str) -> List[Line]:
     return [*_head(found, name), *_cut(found, dtype), *_ops(found), *_casts(found), *_wide(found)]
 
 
-def _head(found: Costs, name: str) -> List[Line]:
+def _head(found: CostReport, name: str) -> List[Line]:
     """The counted tensors, and sums."""
     from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
     from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES
@@ -83,7 +83,7 @@ def _head(found: Costs, name: str) -> List[Line]:
     return [*lines, ("row", labelled("model", model % (SAVED_BYTES, CAST_BYTES)))]
 
 
-def _cut(found: Costs, dtype: str) -> List[Line]:
+def _cut(found: CostReport, dtype: str) -> List[Line]:
     """The choice of the cut, compared with two choices without one."""
     cut = found.cut
     if not cut.free:
@@ -102,7 +102,7 @@ def _cut(found: Costs, dtype: str) -> List[Line]:
     return section(heading, rows)
 
 
-def _ops(found: Costs) -> List[Line]:
+def _ops(found: CostReport) -> List[Line]:
     rows = [
         (
             row.op,
@@ -119,7 +119,7 @@ def _ops(found: Costs) -> List[Line]:
     )
 
 
-def _casts(found: Costs) -> List[Line]:
+def _casts(found: CostReport) -> List[Line]:
     rows = [
         (size(row.bytes), "to %s" % row.to, like(row.node, row.nodes), row.reason)
         for row in found.casts
@@ -127,14 +127,14 @@ def _casts(found: Costs) -> List[Line]:
     return section("casts that move most, and why there is float32 on one side", rows, MOST)
 
 
-def _wide(found: Costs) -> List[Line]:
+def _wide(found: CostReport) -> List[Line]:
     rows = [
         (size(row.bytes), row.op, like(row.node, row.nodes), row.reason.text) for row in found.wide
     ]
     return section("float32 that moves most, and why", rows, MOST)
 
 
-def _next(found: Costs, name: str) -> str:
+def _next(found: CostReport, name: str) -> str:
     """The next command to try."""
     graph = shlex.quote(name)
     kept = [

@@ -14,7 +14,7 @@ from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 
 if TYPE_CHECKING:
-    from graphmp.inspect.memory.comparison import Comparison
+    from graphmp.inspect.memory.comparison import MemoryComparison
     from graphmp.inspect.memory.measured import MeasuredPeaks
     from graphmp.inspect.memory.memory import Memory, Tensor
     from graphmp.policy.policy import Policy
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
 
 
 def _lines(
-    found: Comparison, measured: Optional[MeasuredPeaks], name: str, dtype: str
+    found: MemoryComparison, measured: Optional[MeasuredPeaks], name: str, dtype: str
 ) -> List[Line]:
     last, title = (found.converted, dtype) if found.converted else (found.original, "as it is")
     lines = _head(found, name) + section(
@@ -133,7 +133,7 @@ def _lines(
     ]
 
 
-def _head(found: Comparison, name: str) -> List[Line]:
+def _head(found: MemoryComparison, name: str) -> List[Line]:
     """The measured memory, and the method."""
     from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
 
@@ -160,7 +160,7 @@ def _head(found: Comparison, name: str) -> List[Line]:
     return lines
 
 
-def _sums(found: Comparison, measured: Optional[MeasuredPeaks]) -> List[Sequence[str]]:
+def _sums(found: MemoryComparison, measured: Optional[MeasuredPeaks]) -> List[Sequence[str]]:
     """The rows of the table: original, converted, and the remaining share."""
     graphs = [found.original] + ([found.converted] if found.converted else [])
     rows = [(label, [value(memory) for memory in graphs]) for label, value in _SUMS]
@@ -215,7 +215,7 @@ def _grouped(tensors: Sequence[Tensor]) -> List[Tuple[Tensor, int]]:
     return grouped(tensors, "dtype", "shape", "reason")
 
 
-def _next(found: Comparison, args: argparse.Namespace) -> str:
+def _next(found: MemoryComparison, args: argparse.Namespace) -> str:
     """The next command to try."""
     graph = shlex.quote(args.graph)
     if found.converted is None:

@@ -55,7 +55,7 @@ class Run(Observer):
         self._spec = spec
         self._process = os.getpid()
         self._written = (
-            legacy.written(pathlib.Path(spec["path"])) if spec["path"] else legacy.Written()
+            legacy.written(pathlib.Path(spec["path"])) if spec["path"] else legacy.ScriptFacts()
         )
         self._as_version_1 = False
         self._raised = False

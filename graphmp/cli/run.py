@@ -95,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
     spec = _spec(args)
     command = [
         sys.executable,
-        # type: ignore[attr-defined]  # as multiprocessing does
-        *subprocess._args_from_interpreter_flags(),
+        # as multiprocessing does
+        *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]
         "-c",
         _START,
         _root(),

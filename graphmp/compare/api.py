@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.compare import categories
 from graphmp.compare.apply import applied
-from graphmp.compare.changes import Body, Change
+from graphmp.compare.changes import BodyPair, Change
 from graphmp.compare.claims import graph_claims
 from graphmp.compare.comparing import bodies
 from graphmp.compare.comparing.matching import Pairing, pair
@@ -139,7 +139,7 @@ def compare(
             if name
             else _body_changes(pairing)
         )
-        compared.append(Body(name, old, new, pairing.renamed))
+        compared.append(BodyPair(name, old, new, pairing.renamed))
     order = {category: index for index, category in enumerate(categories.CATEGORIES)}
     changes.sort(
         key=lambda change: (order[change.category], change.body, change.node)

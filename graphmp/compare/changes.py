@@ -43,7 +43,7 @@ class Change:
         return in_body(self.body, self.node)
 
 
-class Body(NamedTuple):
+class BodyPair(NamedTuple):
     """One graph body in both graphs; a missing function has an empty body.
 
     Attributes:
@@ -60,7 +60,7 @@ class Body(NamedTuple):
     renamed: Mapping[str, str]
 
 
-class Kept(NamedTuple):
+class KeptReason(NamedTuple):
     """The report's reason why a node that could be in half precision stayed float32."""
 
     node: str

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.compare.changes import Body
+from graphmp.compare.changes import BodyPair
 from graphmp.compare.model import Comparison
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.io.stored import StoredMetaGraph
@@ -29,7 +29,7 @@ _MOST_CHARACTERS = 160
 
 
 def graph_claims(
-    before: StoredMetaGraph, after: StoredMetaGraph, body: Body, proof: Proof
+    before: StoredMetaGraph, after: StoredMetaGraph, body: BodyPair, proof: Proof
 ) -> Tuple[Claim, ...]:
     """The claims about two graphs that need no report.
 
@@ -113,7 +113,7 @@ def _declared(variable: Optional[Variable]) -> Any:
     return variable and (variable.dtype, variable.shape)
 
 
-def _checkpoint(body: Body) -> Claim:
+def _checkpoint(body: BodyPair) -> Claim:
     old, new = (saved_names(view) for view in (body.before, body.after))
     if not old and not new:
         return Claim(
@@ -135,7 +135,7 @@ def _checkpoint(body: Body) -> Claim:
     )
 
 
-def _inputs(body: Body) -> Claim:
+def _inputs(body: BodyPair) -> Claim:
     names = [name for name, node in body.before.nodes.items() if node.op in PLACEHOLDERS]
     if not names:
         return Claim("inputs", NOT_APPLICABLE, "the graph has no placeholders")

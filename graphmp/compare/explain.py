@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Tuple, TypeVar
 
 from graphmp.compare import categories
-from graphmp.compare.changes import Change, Kept
+from graphmp.compare.changes import Change, KeptReason
 from graphmp.compare.claims import report_claims
 from graphmp.compare.model import Comparison
 from graphmp.naming import in_body
@@ -39,7 +39,7 @@ def explained(diff: _Compared, report: Dict[str, Any]) -> _Compared:
     )
     kept = tuple(
         sorted(
-            Kept(node, row["body"], row["kind"], row["reason"])
+            KeptReason(node, row["body"], row["kind"], row["reason"])
             for row in report.get("float32_nodes") or ()
             for node in row.get("nodes", ())
         )

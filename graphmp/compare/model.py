@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from graphmp.compare.categories import CATEGORIES
-from graphmp.compare.changes import Body, Change, Kept
+from graphmp.compare.changes import BodyPair, Change, KeptReason
 from graphmp.compare.patterns import Pattern, patterns
 from graphmp.graph.io.stored import StoredMetaGraph
 from graphmp.verify import FAILED, NOT_PROVED, Claim
@@ -33,8 +33,8 @@ class Comparison:
     names: Tuple[str, str] = ("original", "converted")
     claims: Tuple[Claim, ...] = ()
     stale: Tuple[str, ...] = ()
-    kept: Tuple[Kept, ...] = ()
-    bodies: Tuple[Body, ...] = field(default=(), compare=False)
+    kept: Tuple[KeptReason, ...] = ()
+    bodies: Tuple[BodyPair, ...] = field(default=(), compare=False)
     graphs: Optional[Tuple[StoredMetaGraph, StoredMetaGraph]] = field(default=None, compare=False)
     report: Optional[Dict[str, Any]] = field(default=None, compare=False)
 

@@ -46,7 +46,7 @@ from graphmp.tf_hooks.gradient_calls import noted
 _SEED = 0
 
 
-class Build:
+class ScriptBuild:
     """One build.
 
     Of the original, observed or plain, or of the conversion, by the original's plans.
@@ -244,7 +244,7 @@ def failure(error: GraphmpError) -> Dict[str, Any]:
 def main(path: str) -> None:
     """Run one build by the spec in a JSON file."""
     faulthandler.enable()
-    build = Build(json.loads(pathlib.Path(path).read_text()))
+    build = ScriptBuild(json.loads(pathlib.Path(path).read_text()))
     tf.logging.set_verbosity(tf.logging.ERROR)
     if build.spec["legacy_imports"]:
         legacy.install()
@@ -258,11 +258,11 @@ def main(path: str) -> None:
         build.end(failure(_raised(error, build)))
 
 
-def _raised(error: BaseException, build: Build) -> GraphmpError:
+def _raised(error: BaseException, build: ScriptBuild) -> GraphmpError:
     """GMP013 for an error of the script, with advice if the script isn't one for graphmp."""
     place = _place(error, build.source.path)
-    # type: ignore[arg-type]  # BaseException serves
-    text = "%s: %s: %s" % (place, type(error).__name__, first_line(error))
+    # BaseException serves
+    text = "%s: %s: %s" % (place, type(error).__name__, first_line(error))  # type: ignore[arg-type]
     as_version_1 = build.spec["legacy_imports"] and not build.spec["asks_for_version_1"]
     hint = (
         "; " + unfit.ran_as_version_1(str(build.source.path))

@@ -21,7 +21,7 @@ from graphmp.conversion.stages import Stages
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.edit.mark import mark
 from graphmp.graph.io.stored import stored
-from graphmp.graph.structure.gradient_record import Recorded
+from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.legacy import unfit
 from graphmp.report.record import Record
 from graphmp.report.report import check_variables, make_report, sha256
@@ -186,9 +186,9 @@ def _by_rewrite(
     return conversion
 
 
-def _recorded(seen: Dict[str, Any]) -> List[Recorded]:
+def _recorded(seen: Dict[str, Any]) -> List[RecordedCall]:
     """The recorded calls of `tf.gradients` of a build."""
-    return [Recorded.from_json(values) for values in seen["gradients"]]
+    return [RecordedCall.from_json(values) for values in seen["gradients"]]
 
 
 def _other_options(seen: Dict[str, Any]) -> List[Dict[str, str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Callable, List, Optional
 
 from graphmp.doctor.devices import BFLOAT16_CORES, TENSOR_CORES
-from graphmp.doctor.installed import Facts, Version, gather, numbers, text
+from graphmp.doctor.installed import Installation, Version, gather, numbers, text
 
 OLD = (1, 15)
 FIRST = (2, 15)
@@ -41,12 +41,12 @@ def examine() -> List[Finding]:
     return diagnose(gather())
 
 
-def diagnose(facts: Facts) -> List[Finding]:
+def diagnose(facts: Installation) -> List[Finding]:
     """All findings, in the order to read them.
 
     Those that only TensorFlow could tell are left out where it doesn't import.
     """
-    checks: List[Callable[[Facts], List[Finding]]] = [python, tensorflow, packages]
+    checks: List[Callable[[Installation], List[Finding]]] = [python, tensorflow, packages]
     if facts.probe:
         checks += [keras, slim, gpu, channels_first, bfloat16]
     return [finding for check in checks + [cpu] for finding in check(facts)]
@@ -60,7 +60,7 @@ def next_step(findings: List[Finding]) -> str:
     return "graphmp convert model.py"
 
 
-def python(facts: Facts) -> List[Finding]:
+def python(facts: Installation) -> List[Finding]:
     """3.8 has neither a TensorFlow 1.15 nor a 2.15 on PyPI; NVIDIA's 1.15 is built for it."""
     cure = (
         ""
@@ -70,7 +70,7 @@ def python(facts: Facts) -> List[Finding]:
     return [Finding("Python", text(facts.python), cure=cure)]
 
 
-def tensorflow(facts: Facts) -> List[Finding]:
+def tensorflow(facts: Installation) -> List[Finding]:
     """Who provides it, whether it imports, and whether graphmp knows its version."""
     names = ", ".join("%s %s" % each for each in facts.distributions)
     findings = [_known_version(facts, names) if facts.probe else _does_not_import(facts, names)]
@@ -87,7 +87,7 @@ def tensorflow(facts: Facts) -> List[Finding]:
     return findings
 
 
-def _does_not_import(facts: Facts, names: str) -> Finding:
+def _does_not_import(facts: Installation, names: str) -> Finding:
     if not facts.distributions:
         missing = "No module named 'tensorflow'" in facts.error
         return Finding(
@@ -102,7 +102,7 @@ def _does_not_import(facts: Facts, names: str) -> Finding:
     return Finding("TensorFlow", "%s does not import: %s" % (names, facts.error), False, cure)
 
 
-def _known_version(facts: Facts, names: str) -> Finding:
+def _known_version(facts: Installation, names: str) -> Finding:
     found = "%s from %s" % (facts.probe["version"], names or "no distribution that pip knows")
     if facts.tensorflow == OLD or FIRST <= facts.tensorflow <= LAST:
         return Finding("TensorFlow", found)
@@ -126,7 +126,7 @@ def install(python_version: Version) -> str:
     return "use Python 3.7 or 3.9 to 3.13, for which there is a TensorFlow that graphmp knows"
 
 
-def packages(facts: Facts) -> List[Finding]:
+def packages(facts: Installation) -> List[Finding]:
     """The packages that graphmp imports, and the versions that this TensorFlow can't work with."""
     limits = {"protobuf": protobuf_limit(facts), "numpy": numpy_limit(facts)}
     findings = []
@@ -150,17 +150,17 @@ def packages(facts: Facts) -> List[Finding]:
     return findings
 
 
-def protobuf_limit(facts: Facts) -> Optional[str]:
+def protobuf_limit(facts: Installation) -> Optional[str]:
     """protobuf 3.21 and later refuses the generated code of TensorFlow 1.15.5."""
     return "3.21" if facts.tensorflow == OLD else None
 
 
-def numpy_limit(facts: Facts) -> Optional[str]:
+def numpy_limit(facts: Installation) -> Optional[str]:
     """TensorFlow before 2.18 is compiled for numpy 1."""
     return "2" if (0,) < facts.tensorflow < (2, 18) else None
 
 
-def keras(facts: Facts) -> List[Finding]:
+def keras(facts: Installation) -> List[Finding]:
     """TensorFlow 1 code needs Keras 2, the package tf-keras since TensorFlow 2.16."""
     package, version = facts.probe["keras"], facts.tensorflow
     if facts.keras_too_late and version >= (2, 16):
@@ -187,7 +187,7 @@ def keras(facts: Facts) -> List[Finding]:
     return [Finding("Keras", "Keras 2, built in")]
 
 
-def slim(facts: Facts) -> List[Finding]:
+def slim(facts: Installation) -> List[Finding]:
     """TensorFlow 2 has no tf.contrib; tf-slim replaces its slim."""
     if facts.tensorflow == OLD:
         return [Finding("tf-slim", "not needed: tf.contrib is there")]
@@ -200,7 +200,7 @@ def slim(facts: Facts) -> List[Finding]:
     return [Finding("tf-slim", facts.packages["tf-slim"])]
 
 
-def gpu(facts: Facts) -> List[Finding]:
+def gpu(facts: Installation) -> List[Finding]:
     """One finding for each GPU; none is no fault, since conversion needs none."""
     if facts.probe["gpus"]:
         return [_one_gpu(description, facts) for description in facts.probe["gpus"]]
@@ -219,7 +219,7 @@ def gpu(facts: Facts) -> List[Finding]:
     return [Finding("GPU", "there is an NVIDIA driver, but TensorFlow sees no GPU", cure=cure)]
 
 
-def _one_gpu(description: str, facts: Facts) -> Finding:
+def _one_gpu(description: str, facts: Installation) -> Finding:
     name = re.search(r"name: ([^,]+)", description)
     stated = re.search(r"compute capability: ([\d.]+)", description)
     capability = numbers(stated.group(1) if stated else "")
@@ -244,11 +244,11 @@ def _one_gpu(description: str, facts: Facts) -> Finding:
     return Finding("GPU", found + "Tensor Cores for float16 and bfloat16")
 
 
-def _built_by_nvidia(facts: Facts) -> bool:
+def _built_by_nvidia(facts: Installation) -> bool:
     return any(name.startswith("nvidia") for name, _ in facts.distributions)
 
 
-def channels_first(facts: Facts) -> List[Finding]:
+def channels_first(facts: Installation) -> List[Finding]:
     """Found by trying: 2.15.1 and 2.21 train them in float32 and float16, 1.15.5 in neither."""
     if not facts.probe["channels_first"]:
         cure = "run on a GPU%s, or build the model channels last; converting works" % _newer(facts)
@@ -272,12 +272,12 @@ def channels_first(facts: Facts) -> List[Finding]:
     return [Finding("channels first", "train on the CPU with graphmp.session_config()")]
 
 
-def _newer(facts: Facts) -> str:
+def _newer(facts: Installation) -> str:
     """A newer TensorFlow as a cure, if there is one."""
     return " or on TensorFlow 2.15 or later" if facts.tensorflow < FIRST else ""
 
 
-def bfloat16(facts: Facts) -> List[Finding]:
+def bfloat16(facts: Installation) -> List[Finding]:
     """1.15.5's CPU has no bfloat16 convolution."""
     if facts.probe["bfloat16"]:
         return [Finding("bfloat16", "trains on the CPU")]
@@ -285,7 +285,7 @@ def bfloat16(facts: Facts) -> List[Finding]:
     return [Finding("bfloat16", "this TensorFlow's CPU has no bfloat16 convolutions", cure=cure)]
 
 
-def cpu(facts: Facts) -> List[Finding]:
+def cpu(facts: Installation) -> List[Finding]:
     """Whether the CPU multiplies bfloat16 in hardware."""
     if facts.cpu_flags is None:
         return [Finding("CPU", "this system does not list its flags")]

@@ -32,7 +32,7 @@ class Distribution(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Facts:
+class Installation:
     """The facts of a diagnosis.
 
     Attributes:
@@ -66,11 +66,11 @@ class Facts:
         return numbers(next((version for version in said if version), "0"))[:2]
 
 
-def gather() -> Facts:
+def gather() -> Installation:
     """Examine this Python, its packages and the machine; takes as long as importing TensorFlow."""
     distributions = tensorflow_distributions()
     probe, error = ask_tensorflow()
-    return Facts(
+    return Installation(
         python=sys.version_info[:3],
         distributions=tuple(distributions),
         packages={
@@ -159,8 +159,8 @@ def cpu_flags(path: str = "/proc/cpuinfo") -> Optional[FrozenSet[str]]:
 
 def numbers(version: str) -> Version:
     """The leading numbers: "2.22.0.dev1" is (2, 22, 0)."""
-    # type: ignore[union-attr]  # it matches ""
-    return tuple(int(part) for part in re.match(r"[\d.]*", version).group().split(".") if part)
+    # it matches ""
+    return tuple(int(part) for part in re.match(r"[\d.]*", version).group().split(".") if part)  # type: ignore[union-attr]
 
 
 def text(version: Version) -> str:

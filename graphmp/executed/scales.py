@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.structure.view import Port
 from graphmp.policy.half_kernels import DEVICES
 from graphmp.policy.op_sets import ENTERS
-from graphmp.verify.body import Body
+from graphmp.verify.body import BodyFindings
 from graphmp.verify.erase import Step
 from graphmp.verify.functions import compared
 from graphmp.verify.sides import Side, Sides
@@ -155,7 +155,7 @@ def _source(side: Side, port: Port, slot: int) -> str:
     return side.view.behind(side.view.inputs(port.node)[slot], _HAND_ON).node
 
 
-def _by_variables(body: Body, dynamic: List[Dynamic]) -> Iterator[Tuple[str, Step]]:
+def _by_variables(body: BodyFindings, dynamic: List[Dynamic]) -> Iterator[Tuple[str, Step]]:
     """Added nodes that multiply or divide by the variable of a scale, anywhere.
 
     Not those by a number, which may have any purpose.

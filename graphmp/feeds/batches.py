@@ -184,8 +184,7 @@ def _function(spec: str) -> Callable[..., Any]:
     sys.modules[module_spec.name] = module
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
-    # type: ignore[union-attr]
-    _guarded(lambda: module_spec.loader.exec_module(module), "%s: importing the file" % label)
+    _guarded(lambda: module_spec.loader.exec_module(module), "%s: importing the file" % label)  # type: ignore[union-attr]
     found = getattr(module, function, None)
     if not callable(found):
         raise GraphmpError("GMP002", "%s: the file has no function %s" % (label, function))

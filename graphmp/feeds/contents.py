@@ -26,7 +26,7 @@ from graphmp.feeds.labels import are_binary, is_log_label, is_rate, is_sigmoid_l
 from graphmp.feeds.shapes import Guess, Shapes, refined
 from graphmp.feeds.sources import needed
 from graphmp.feeds.sparse import sparse_parts
-from graphmp.feeds.uses import Use, scalar, uses_of_shape, uses_of_values
+from graphmp.feeds.uses import ValueUse, scalar, uses_of_shape, uses_of_values
 from graphmp.feeds.wanted import Dimensions, Wanted, wanted_tensors
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.op_sets import INEQUALITIES
@@ -58,7 +58,7 @@ _PARSES = frozenset((
 ))  # fmt: skip
 
 
-class Plan(NamedTuple):
+class DrawPlan(NamedTuple):
     """How to draw a tensor's values.
 
     Attributes:
@@ -102,7 +102,7 @@ class Contents:
         ]
         self._steps = min(seconds) if seconds else guess.other  # of sequences
 
-    def plan(self, tensor: Wanted) -> Plan:
+    def plan(self, tensor: Wanted) -> DrawPlan:
         """How to draw one of the tensors.
 
         Raises:
@@ -110,14 +110,14 @@ class Contents:
         """
         part = self._sparse.get(tensor.name)
         if part is not None and part.value is not None:
-            return Plan(tensor, list(part.value.shape), CONSTANT, value=part.value)
+            return DrawPlan(tensor, list(part.value.shape), CONSTANT, value=part.value)
         sizes = (
             self._guess.sizes(self._dimensions[tensor.name]) if part is None else [part.elements]
         )
         if tensor.dtype == tf.bool:
-            return Plan(tensor, sizes, CONSTANT, value=True)
+            return DrawPlan(tensor, sizes, CONSTANT, value=True)
         if tensor.dtype == tf.string:
-            return Plan(tensor, sizes, self._strings(tensor))
+            return DrawPlan(tensor, sizes, self._strings(tensor))
         return (
             self._looking_up(tensor, sizes)
             or self._counting(tensor, sizes)
@@ -143,16 +143,16 @@ class Contents:
             ]  # reshaped on the way to it
         return refined(tensor.shape, asked)
 
-    def _looking_up(self, tensor: Wanted, sizes: List[int]) -> Optional[Plan]:
+    def _looking_up(self, tensor: Wanted, sizes: List[int]) -> Optional[DrawPlan]:
         uses = self._uses[tensor.name]
         ranges = [found for found in map(self._range, uses) if found is not None]
         if not ranges:
             return None
         low = max(0, max(low for low, _ in ranges))
         kind = SPELLING if any(use.node.op == "CTCLoss" for use in uses) else INTEGERS
-        return Plan(tensor, sizes, kind, low, max(low + 1, min(high for _, high in ranges)))
+        return DrawPlan(tensor, sizes, kind, low, max(low + 1, min(high for _, high in ranges)))
 
-    def _range(self, use: Use) -> Optional[Tuple[int, int]]:
+    def _range(self, use: ValueUse) -> Optional[Tuple[int, int]]:
         """The range of values that are looked up.
 
         If unknown, a guess with the longest known length.
@@ -164,21 +164,21 @@ class Contents:
         bound = min(known) if known else min(self._guess.first, self._guess.other)
         return -use.offset, bound - use.offset
 
-    def _counting(self, tensor: Wanted, sizes: List[int]) -> Optional[Plan]:
+    def _counting(self, tensor: Wanted, sizes: List[int]) -> Optional[DrawPlan]:
         uses = self._uses[tensor.name]
         slots = {(use.node.op, use.slot) for use in uses}
         if tensor.dtype.is_integer and not sizes and slots & _SHAPES:
-            return Plan(tensor, sizes, CONSTANT, value=self._guess.first)
+            return DrawPlan(tensor, sizes, CONSTANT, value=self._guess.first)
         lengths = [
             found for found in (self._longest(use, sizes) for use in uses) if found is not None
         ]
         if not lengths:
             return None
-        return Plan(
+        return DrawPlan(
             tensor, sizes, LENGTHS, min(lengths) if slots & _CTC_LENGTHS else 1, min(lengths)
         )
 
-    def _longest(self, use: Use, sizes: List[int]) -> Optional[int]:
+    def _longest(self, use: ValueUse, sizes: List[int]) -> Optional[int]:
         """The longest length at a use that reads lengths of sequences."""
         slot = (use.node.op, use.slot)
         if slot == ("ReverseSequence", 1) or slot in _CTC_LENGTHS:
@@ -193,33 +193,35 @@ class Contents:
     def _is_integer(self, port: Port) -> bool:
         return bool(self._shapes.graph.get_tensor_by_name("%s:%d" % port).dtype.is_integer)
 
-    def _labelling(self, tensor: Wanted, sizes: List[int]) -> Optional[Plan]:
+    def _labelling(self, tensor: Wanted, sizes: List[int]) -> Optional[DrawPlan]:
         uses = self._uses[tensor.name]
         if not sizes:
             return None
         if any((use.node.op, use.slot) == ("SoftmaxCrossEntropyWithLogits", 1) for use in uses):
-            return Plan(tensor, sizes, ONE_HOT)
+            return DrawPlan(tensor, sizes, ONE_HOT)
         if are_binary(self._view, uses):
-            return Plan(tensor, sizes, INTEGERS)
+            return DrawPlan(tensor, sizes, INTEGERS)
         if len(sizes) > 1 and any(is_log_label(self._view, use) for use in uses):
-            return Plan(tensor, sizes, INTEGERS if sizes[-1] == 1 else ONE_HOT)
+            return DrawPlan(tensor, sizes, INTEGERS if sizes[-1] == 1 else ONE_HOT)
         return None
 
-    def _other(self, tensor: Wanted, sizes: List[int]) -> Plan:
+    def _other(self, tensor: Wanted, sizes: List[int]) -> DrawPlan:
         if tensor.dtype == tf.uint8:
-            return Plan(tensor, sizes, INTEGERS, 0, 256)
+            return DrawPlan(tensor, sizes, INTEGERS, 0, 256)
         if tensor.dtype.is_integer:
             return (
-                Plan(tensor, sizes, INTEGERS) if sizes else Plan(tensor, sizes, CONSTANT, value=1)
+                DrawPlan(tensor, sizes, INTEGERS)
+                if sizes
+                else DrawPlan(tensor, sizes, CONSTANT, value=1)
             )
         if not sizes:
-            return Plan(
+            return DrawPlan(
                 tensor,
                 sizes,
                 CONSTANT,
                 value=_LEARNING_RATE if is_rate(self._shapes, tensor) else _SCALAR,
             )
-        return Plan(tensor, sizes, NORMAL)
+        return DrawPlan(tensor, sizes, NORMAL)
 
     def _strings(self, tensor: Wanted) -> str:
         uses = [use for use in self._uses[tensor.name] if use.node.name in self._run]

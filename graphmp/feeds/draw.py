@@ -7,18 +7,18 @@ import zlib
 import numpy as np
 
 from graphmp.feeds import contents
-from graphmp.feeds.contents import Plan
+from graphmp.feeds.contents import DrawPlan
 
 _STRINGS = {contents.LETTERS: (b"a", b"b", b"c", b"d"), contents.DIGITS: (b"1", b"2", b"3", b"4")}
 
 
-def draw(plan: Plan, seed: int, step: int) -> np.ndarray:
+def draw(plan: DrawPlan, seed: int, step: int) -> np.ndarray:
     """An array in the dtype and shape of the plan's tensor."""
     random = np.random.RandomState([seed % (1 << 32), step, zlib.crc32(plan.tensor.name.encode())])
     return np.asarray(_values(plan, random)).astype(plan.tensor.dtype.as_numpy_dtype)
 
 
-def _values(plan: Plan, random: np.random.RandomState) -> np.ndarray:
+def _values(plan: DrawPlan, random: np.random.RandomState) -> np.ndarray:
     """The values, in any dtype."""
     if plan.kind in _STRINGS:
         return np.array(_STRINGS[plan.kind], object)[

@@ -6,7 +6,7 @@ import re
 from typing import Sequence
 
 from graphmp.feeds.shapes import Shapes
-from graphmp.feeds.uses import Use, carried_from, scalar
+from graphmp.feeds.uses import ValueUse, carried_from, scalar
 from graphmp.feeds.wanted import Wanted
 from graphmp.graph.state.live import is_update, is_write
 from graphmp.graph.structure.view import Consumer, GraphView, Port
@@ -36,7 +36,7 @@ _SCALES = frozenset(
 )
 
 
-def are_binary(view: GraphView, uses: Sequence[Use]) -> bool:
+def are_binary(view: GraphView, uses: Sequence[ValueUse]) -> bool:
     """Whether values are labels of two classes.
 
     They are if sigmoid_cross_entropy_with_logits reads them, or if both y and 1 - y are factors.
@@ -48,7 +48,7 @@ def are_binary(view: GraphView, uses: Sequence[Use]) -> bool:
     )
 
 
-def is_sigmoid_label(view: GraphView, use: Use) -> bool:
+def is_sigmoid_label(view: GraphView, use: ValueUse) -> bool:
     """Whether a node is the product in max(x, 0) - x * labels, by its name or its surroundings."""
     if use.node.op != "Mul":
         return False
@@ -63,7 +63,7 @@ def is_sigmoid_label(view: GraphView, use: Use) -> bool:
     return any(_is_positive_part(view, view.inputs(name)[0], logits) for name in subtractions)
 
 
-def is_log_label(view: GraphView, use: Use) -> bool:
+def is_log_label(view: GraphView, use: ValueUse) -> bool:
     """Whether a node is the product with a logarithm, as in a cross entropy."""
     if use.node.op != "Mul":
         return False
@@ -91,7 +91,7 @@ def is_rate(shapes: Shapes, tensor: Wanted) -> bool:
     )
 
 
-def _factor(view: GraphView, use: Use) -> Port:
+def _factor(view: GraphView, use: ValueUse) -> Port:
     """The other operand of a product."""
     return carried_from(view, view.inputs(use.node.name)[1 - use.slot])
 
@@ -102,7 +102,7 @@ def _is_positive_part(view: GraphView, port: Port, logits: Port) -> bool:
     ]
 
 
-def _is_complement(view: GraphView, use: Use) -> bool:
+def _is_complement(view: GraphView, use: ValueUse) -> bool:
     """Whether a node is 1 - labels."""
     return (
         use.node.op == "Sub"

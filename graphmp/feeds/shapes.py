@@ -6,7 +6,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.feeds.uses import Use
+from graphmp.feeds.uses import ValueUse
 from graphmp.feeds.wanted import Dimensions, Shape, static_shape
 from graphmp.graph.structure.view import GraphView, Port
 
@@ -52,11 +52,11 @@ class Shapes:
         """The static shape of a tensor."""
         return static_shape(self.graph.get_tensor_by_name("%s:%d" % port))
 
-    def operand(self, use: Use, slot: int) -> Shape:
+    def operand(self, use: ValueUse, slot: int) -> Shape:
         """The static shape of a consumer's input."""
         return self.of(self.view.inputs(use.node.name)[slot])
 
-    def logits(self, use: Use) -> Shape:
+    def logits(self, use: ValueUse) -> Shape:
         """The static shape of the logits of a loss; flattening may have lost the last dimension."""
         port = self.view.inputs(use.node.name)[0]
         shape = self.of(port)
@@ -64,7 +64,7 @@ class Shapes:
             return self.of(self.view.inputs(port.node)[0]) or shape
         return shape
 
-    def asked(self, use: Use) -> Shape:
+    def asked(self, use: ValueUse) -> Shape:
         """The shape that a consumer requires; None if it takes any."""
         rule = _ASKS.get((use.node.op, use.slot))
         return rule(self, use) if rule else None
@@ -80,7 +80,7 @@ def refined(shape: Shape, asked: List[Shape]) -> Dimensions:
     return () if shape is None else shape
 
 
-def _matrix(shapes: Shapes, use: Use) -> Shape:
+def _matrix(shapes: Shapes, use: ValueUse) -> Shape:
     """The left factor of a matrix product: as many columns as the right one has rows."""
     right, transposed = (
         shapes.operand(use, 1),
@@ -93,7 +93,7 @@ def _matrix(shapes: Shapes, use: Use) -> Shape:
     return (None, right[1] if transposed else right[0])
 
 
-def _pictures(shapes: Shapes, use: Use) -> Shape:
+def _pictures(shapes: Shapes, use: ValueUse) -> Shape:
     """The input shape of a convolution: the channels of its filter, last or second."""
     filters = shapes.operand(use, 1)
     channels = filters[2] if filters and len(filters) == 4 else None
@@ -101,22 +101,22 @@ def _pictures(shapes: Shapes, use: Use) -> Shape:
     return (None, channels, None, None) if channels_first else (None, None, None, channels)
 
 
-def _logits(shapes: Shapes, use: Use) -> Shape:
+def _logits(shapes: Shapes, use: ValueUse) -> Shape:
     """Labels of the same size as the logits."""
     return shapes.logits(use)
 
 
-def _all_but_last(shapes: Shapes, use: Use) -> Shape:
+def _all_but_last(shapes: Shapes, use: ValueUse) -> Shape:
     """Labels that are column indices of the logits."""
     return (shapes.logits(use) or ())[:-1] or None
 
 
-def _vector(shapes: Shapes, use: Use) -> Shape:
+def _vector(shapes: Shapes, use: ValueUse) -> Shape:
     return (None,)
 
 
 # By op type and input.
-_ASKS: Dict[Tuple[str, int], Callable[[Shapes, Use], Optional[Dimensions]]] = {
+_ASKS: Dict[Tuple[str, int], Callable[[Shapes, ValueUse], Optional[Dimensions]]] = {
     ("BatchMatMul", 0): _matrix,
     ("BatchMatMulV2", 0): _matrix,
     ("BatchMatMulV3", 0): _matrix,

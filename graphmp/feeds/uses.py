@@ -59,7 +59,7 @@ _MOVES.update((op, _ALL if op in ("IdentityN", "Merge") else _FIRST) for op in _
 _SCALES = ADDS | {"Div", "Maximum", "Minimum", "Mul", "RealDiv", "Sub"}
 
 
-class Use(NamedTuple):
+class ValueUse(NamedTuple):
     """Input `slot` of `node`, which reads a value directly or moved.
 
     Attributes:
@@ -78,7 +78,7 @@ class Use(NamedTuple):
 _Follow = Callable[[GraphView, Consumer], Iterable[Tuple[Port, int]]]
 
 
-def uses_of_values(view: GraphView, start: Port) -> List[Use]:
+def uses_of_values(view: GraphView, start: Port) -> List[ValueUse]:
     """All consumers of the values of a tensor, also where they are parts of other tensors.
 
     The whole graph counts, not only the nodes that run: a run of gradients computes no loss, but
@@ -87,7 +87,7 @@ def uses_of_values(view: GraphView, start: Port) -> List[Use]:
     return _uses(view, start, _moved)
 
 
-def uses_of_shape(view: GraphView, start: Port) -> List[Use]:
+def uses_of_shape(view: GraphView, start: Port) -> List[ValueUse]:
     """All consumers of a tensor and of tensors that certainly have its shape."""
     return _uses(view, start, _same_shape)
 
@@ -99,13 +99,13 @@ def carried_from(view: GraphView, port: Port) -> Port:
     return port
 
 
-def _uses(view: GraphView, start: Port, follow: _Follow) -> List[Use]:
+def _uses(view: GraphView, start: Port, follow: _Follow) -> List[ValueUse]:
     seen, waiting, found = {start}, [(start, 0)], []
     while waiting:
         port, offset = waiting.pop()
         for consumer in view.consumers(port.node):
             if consumer.output == port.output:
-                found.append(Use(view.nodes[consumer.node], consumer.slot, port, offset))
+                found.append(ValueUse(view.nodes[consumer.node], consumer.slot, port, offset))
                 fresh = [
                     (next_port, offset + added)
                     for next_port, added in follow(view, consumer)

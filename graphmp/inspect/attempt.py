@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.inspect.overview import recognised
-from graphmp.inspect.sizes import Recorded, completed, recorded
+from graphmp.inspect.sizes import ShapeSource, completed, recorded
 from graphmp.inspect.training_step import Training, find_training
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
@@ -42,7 +42,7 @@ class Attempt(Generic[_Found]):
 
 
 def attempt(
-    measure: Callable[[tf.MetaGraphDef, Training, Recorded], _Found],
+    measure: Callable[[tf.MetaGraphDef, Training, ShapeSource], _Found],
     meta_graph: tf.MetaGraphDef,
     config: Config,
     policy: Policy,

@@ -78,7 +78,7 @@ class Cut(NamedTuple):
     all_float32: float
 
 
-class Costs(NamedTuple):
+class CostReport(NamedTuple):
     """The whole result.
 
     With an `error`, why a graph can't be converted, only `notes` and `before`.
@@ -100,7 +100,7 @@ def inspect_cost(
     config: Config,
     policy: Policy,
     progress: Callable[[str], None] = lambda stage: None,
-) -> Costs:
+) -> CostReport:
     """The costs and savings of a conversion.
 
     Raises:
@@ -110,7 +110,7 @@ def inspect_cost(
     training = find_training(meta_graph, config)
     shapes = with_inferred_shapes(meta_graph.graph_def)
     before = moves(meta_graph, shapes, training.updates)
-    nothing = Costs(
+    nothing = CostReport(
         special.warnings,
         training.trains,
         summed(before),

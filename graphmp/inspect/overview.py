@@ -34,7 +34,7 @@ from graphmp.tf_hooks.op_defs import OpDefs
 _OF_THE_PLACE = (CLEAR, INFER)  # kinds of reason that need their text
 
 
-class Facts(NamedTuple):
+class GraphFacts(NamedTuple):
     """The graph itself; `gradient_scopes` tells for each whether it reaches an update."""
 
     nodes: int
@@ -93,7 +93,7 @@ class Inspection(NamedTuple):
     `traffic` is before and after, or why it is unknown.
     """
 
-    facts: Facts
+    facts: GraphFacts
     notes: List[Dict[str, str]]
     leave: bool
     ops: List[OpRow]
@@ -154,7 +154,7 @@ def recognised(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> R
     )
 
 
-def _facts(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> Facts:
+def _facts(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> GraphFacts:
     names = view.nodes.keys()
     graph = TrainingGraph(meta_graph, config, OpDefs(meta_graph))
     training = {each.scope for loss in find_losses(graph, config) for each in loss.scopes}
@@ -164,7 +164,7 @@ def _facts(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> Fact
         for loss in step.losses
         for each in loss.scopes
     }
-    return Facts(
+    return GraphFacts(
         len(names),
         len(meta_graph.graph_def.library.function),
         meta_graph.meta_info_def.tensorflow_version,

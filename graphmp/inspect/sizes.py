@@ -23,14 +23,14 @@ _SHAPES = "_output_shapes"
 _NOTHING: Mapping[Port, Optional[Sequence[int]]] = {}
 
 
-class Recorded(NamedTuple):
+class ShapeSource(NamedTuple):
     """The source of shapes: the nodes of a graph, and the assumed size of an unknown dimension."""
 
     graph_def: tf.GraphDef
     unknown: int
 
 
-def recorded(graph_def: tf.GraphDef, batch_size: int = 0) -> Recorded:
+def recorded(graph_def: tf.GraphDef, batch_size: int = 0) -> ShapeSource:
     """The shapes of a graph.
 
     Args:
@@ -41,9 +41,9 @@ def recorded(graph_def: tf.GraphDef, batch_size: int = 0) -> Recorded:
     """
     graph_def = _with_own(with_inferred_shapes(graph_def))
     return (
-        Recorded(_fed(graph_def, batch_size), batch_size)
+        ShapeSource(_fed(graph_def, batch_size), batch_size)
         if batch_size
-        else Recorded(graph_def, UNKNOWN_DIMENSION)
+        else ShapeSource(graph_def, UNKNOWN_DIMENSION)
     )
 
 
@@ -68,7 +68,7 @@ def _is_known(node: tf.NodeDef) -> bool:
     )
 
 
-def completed(shapes: Recorded, converted: tf.GraphDef) -> Recorded:
+def completed(shapes: ShapeSource, converted: tf.GraphDef) -> ShapeSource:
     """The shapes of a converted graph: the original's, and those inferred for inserted nodes."""
     known = {node.name for node in shapes.graph_def.node}
     inferred = inferred_shapes(converted)
@@ -78,7 +78,7 @@ def completed(shapes: Recorded, converted: tf.GraphDef) -> Recorded:
         if node.name not in known and node.name in inferred:
             added = graph_def.node.add(name=node.name, op=node.op)
             added.attr[_SHAPES].list.shape.extend(inferred[node.name])
-    return Recorded(graph_def, shapes.unknown)
+    return ShapeSource(graph_def, shapes.unknown)
 
 
 def _fed(graph_def: tf.GraphDef, batch_size: int) -> tf.GraphDef:
@@ -117,7 +117,7 @@ class Sizes:
     def __init__(
         self,
         graph: TypedGraph,
-        shapes: Recorded,
+        shapes: ShapeSource,
         arguments: Mapping[Port, Optional[Sequence[int]]] = _NOTHING,
     ):
         """Shapes are found by node name; casts without record have their input's.

@@ -31,7 +31,7 @@ class Dimension(NamedTuple):
     next: int
 
 
-class Misfit(NamedTuple):
+class Misaligned(NamedTuple):
     """The dimensions of a node that are no multiples of 8, and its number of multiplications.
 
     Unknown dimensions count as 32.
@@ -41,7 +41,7 @@ class Misfit(NamedTuple):
     work: int
 
 
-def misfit(view: GraphView, name: str) -> Optional[Misfit]:
+def misfit(view: GraphView, name: str) -> Optional[Misaligned]:
     """Static dimensions of a matmul or convolution that don't fit.
 
     None if all do or none is known.
@@ -52,7 +52,7 @@ def misfit(view: GraphView, name: str) -> Optional[Misfit]:
         for key, size in sizes
         if size > 0 and size % MULTIPLE
     ]
-    return Misfit(dimensions, work) if dimensions else None
+    return Misaligned(dimensions, work) if dimensions else None
 
 
 def _sizes(view: GraphView, name: str) -> Tuple[_Sizes, int]:

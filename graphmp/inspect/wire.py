@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.structure.view import Port
 from graphmp.inspect.attempt import attempt
-from graphmp.inspect.sizes import Recorded, Sizes
+from graphmp.inspect.sizes import ShapeSource, Sizes
 from graphmp.inspect.training_step import Training, step_nodes
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.units import TypedGraph
@@ -92,7 +92,7 @@ def inspect_wire(
     )
 
 
-def sent(meta_graph: tf.MetaGraphDef, training: Training, shapes: Recorded) -> List[Sent]:
+def sent(meta_graph: tf.MetaGraphDef, training: Training, shapes: ShapeSource) -> List[Sent]:
     """All tensors that a step of a graph sends, the largest first."""
     graph = TypedGraph(meta_graph.graph_def, OpDefs(meta_graph))
     sizes = Sizes(graph, shapes)

@@ -8,6 +8,6 @@ restores names of NumPy, SciPy and gym, and nothing needs it.
 from __future__ import annotations
 
 from graphmp.legacy.alias import install
-from graphmp.legacy.script import Written, written
+from graphmp.legacy.script import ScriptFacts, written
 
-__all__ = ["Written", "install", "written"]
+__all__ = ["ScriptFacts", "install", "written"]

@@ -15,7 +15,7 @@ _EAGER = frozenset(("GradientTape", "function", _NUMPY))  # names that don't req
 _INSTALLED = frozenset(("dist-packages", "site-packages"))
 
 
-class Written(NamedTuple):
+class ScriptFacts(NamedTuple):
     """Facts read off the source of a script.
 
     Attributes:
@@ -44,7 +44,7 @@ class _Facts(NamedTuple):
     names: List[Tuple[int, str]]
 
 
-def written(script: pathlib.Path) -> Written:
+def written(script: pathlib.Path) -> ScriptFacts:
     """The TensorFlow version that a script is written for.
 
     It needs TensorFlow 1 if it, or a module of its author's that it imports (directly or
@@ -74,13 +74,13 @@ def written(script: pathlib.Path) -> Written:
         facts.adapted for facts in known.values()
     )
     if internals.on_tensorflow_1() or seen[script] is None or not fits:
-        return Written(imports=imports)
+        return ScriptFacts(imports=imports)
     names = [(path, line, name) for path, facts in known.items() for line, name in facts.names]
     eager = ["%s:%d: tf.%s" % found for found in names if found[2] in _EAGER]
     asks = not all(internals.in_version_2(name) for _, _, name in names)
     if eager and not asks:
-        return Written(eagerly=eager[0], imports=imports)
-    return Written(True, "", asks, imports)
+        return ScriptFacts(eagerly=eager[0], imports=imports)
+    return ScriptFacts(True, "", asks, imports)
 
 
 def _folders_on_path() -> List[pathlib.Path]:

@@ -53,7 +53,7 @@ CONTROL_FLOW = ENTERS | EXITS | SWITCHES | MERGES | NEXT_ITERATIONS
 _ACTIVE = threading.local()
 
 
-class Build:
+class DecoratedCall:
     """A decorated call in progress, in one thread: colours the ops that it creates."""
 
     def __init__(self, config: Config, policy: Policy, plan: Optional[Plan]):
@@ -126,8 +126,8 @@ class Build:
         if self._denied(creation, name):
             return self._repair(creation, name)
         made = creation.make(self._variables_in_half(creation))
-        # type: ignore[union-attr]  # a plan is what told that the op is half
-        if name in self._plan.boundary:
+        # a plan is what told that the op is half
+        if name in self._plan.boundary:  # type: ignore[union-attr]
             return made.result(
                 [
                     self._cast(t, self._wide(name), self.half, "end of the half-precision part")
@@ -269,8 +269,8 @@ class Build:
 
     def _wide(self, name: str) -> Any:
         """The dtype of an op in the float32 build."""
-        # type: ignore[union-attr]  # as above
-        return tf.float64 if name in self._plan.float64 else tf.float32
+        # as above
+        return tf.float64 if name in self._plan.float64 else tf.float32  # type: ignore[union-attr]
 
     def _has_half(self, arguments: Dict[str, Any]) -> bool:
         return any(t.dtype == self.half for t in _tensors(arguments))
@@ -333,12 +333,12 @@ def variable_in_half(value: Any, dtype: Any = None, name: Any = None, as_ref: bo
     return build.state.cast_variable(value, build.half) if half else NotImplemented
 
 
-def active() -> Optional[Build]:
+def active() -> Optional[DecoratedCall]:
     """The decorated call of this thread, or None."""
     return getattr(_ACTIVE, "build", None)
 
 
-def run_active(build: Optional[Build], function: Callable[[], Any]) -> Any:
+def run_active(build: Optional[DecoratedCall], function: Callable[[], Any]) -> Any:
     """Run `function` with this thread's ops coloured by `build` (None: not coloured)."""
     before = active()
     _ACTIVE.build = build

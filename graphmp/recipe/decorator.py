@@ -144,7 +144,7 @@ def _build(
 ) -> Any:
     """Call the function under the recipe. `proven`: its float32 build is known to work."""
     graph = tf.get_default_graph()
-    current = creation.Build(config, policy, plan)
+    current = creation.DecoratedCall(config, policy, plan)
     start, before = len(graph.get_operations()), op_count(graph)
     half = tf.as_dtype(config.compute_dtype)
     chosen = frozenset() if half == tf.float32 else None if plan is None else plan.arguments

@@ -167,7 +167,7 @@ def summed_gradients(
 
 
 def _in_gradient_code(config: Config, function: Callable[[], Any]) -> Any:
-    build = creation.active() or creation.Build(
+    build = creation.active() or creation.DecoratedCall(
         config, policies.load(config.compute_dtype, config.op_policy), None
     )
     before, build.in_gradients = build.in_gradients, True

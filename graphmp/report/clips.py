@@ -71,7 +71,7 @@ def user_clips(view: GraphView, loss: Dict[str, Any]) -> List[Dict[str, Any]]:
         loss["updates"], control=False
     )
     unscaled = view.descendants(unscales, control=False) if unscales else None
-    finder = _Finder(view, between, (gradients, unscales))
+    finder = _ClipFinder(view, between, (gradients, unscales))
     rows = []
     for name in sorted(between):
         found = None if name.startswith(SCOPE + "/") else finder.clip(name)
@@ -88,7 +88,7 @@ def _row(
     return {"kind": kind, "norm": None if norm is None else float("%.5g" % norm), "limits": limits}
 
 
-class _Finder:
+class _ClipFinder:
     def __init__(self, view: GraphView, between: Set[str], gradients: Sequence[FrozenSet[str]]):
         self._view = view
         self._between = between

@@ -12,7 +12,7 @@ import re
 from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional
 
 from graphmp.compare import categories, kinds, roles
-from graphmp.compare.changes import Body, Change
+from graphmp.compare.changes import BodyPair, Change
 from graphmp.graph.state.state import variable_behind
 from graphmp.graph.structure.view import parse_input
 from graphmp.naming import SCOPE
@@ -118,7 +118,7 @@ class Context(NamedTuple):
 
     policy: Policy
     done: Mapping[str, List[Done]]
-    bodies: Mapping[str, Body]
+    bodies: Mapping[str, BodyPair]
     new: AbstractSet[str]
     is_recipe: bool
 

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.edit.mark import mark
 from graphmp.graph.io.stored import Readable, StoredMetaGraph, copied, emptied
-from graphmp.graph.structure.gradient_record import Recorded, valid
+from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.once import once
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.process_memory import collector_paused, give_back
@@ -68,7 +68,7 @@ def rewrite(
     meta_graph: Readable,
     config: Config,
     policy: Policy,
-    recorded: Sequence[Recorded] = (),
+    recorded: Sequence[RecordedCall] = (),
     solve: Solver = decided,
 ) -> Rewriting:
     """Convert a graph that is already built.
@@ -98,7 +98,7 @@ def _changed(
     op_defs: OpDefs,
     config: Config,
     policy: Policy,
-    recorded: Sequence[Recorded],
+    recorded: Sequence[RecordedCall],
     solve: Solver,
 ) -> Tuple[StoredMetaGraph, Record]:
     """The graph with all changes made, and the record of them."""
@@ -139,7 +139,7 @@ def _planned(
     op_defs: OpDefs,
     config: Config,
     policy: Policy,
-    recorded: Sequence[Recorded] = (),
+    recorded: Sequence[RecordedCall] = (),
 ) -> _Planned:
     calls = valid(recorded, meta_graph.graph_def.node, config.gradient_scope)
     training = TrainingGraph(meta_graph, config, op_defs, calls, inside=recorded)

@@ -15,7 +15,7 @@ from graphmp.errors import GraphmpError, warning
 from graphmp.graph.edit.mark import read_mark, same_conversion
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.gradient_names import differentiated
-from graphmp.graph.structure.gradient_record import Recorded
+from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
 from graphmp.policy.op_sets import VARIABLE_OPS
@@ -51,7 +51,7 @@ def recognise(
     config: Config,
     policy: Policy,
     gradients: AbstractSet[str],
-    recorded: Sequence[Recorded] = (),
+    recorded: Sequence[RecordedCall] = (),
 ) -> Recognised:
     """Detect an earlier conversion, half precision, float64, loss scaling, and missing training.
 

@@ -28,10 +28,10 @@ def install() -> None:
         if name in sys.modules:
             _listen(sys.modules[name], _PLACES[name])
     if not all(name in sys.modules for name in _PLACES):
-        sys.meta_path.insert(0, _Finder())
+        sys.meta_path.insert(0, _ListeningFinder())
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _ListeningFinder(importlib.abc.MetaPathFinder):
     """Finds modules with Python's own finder, and wraps their functions once they are loaded."""
 
     def find_spec(

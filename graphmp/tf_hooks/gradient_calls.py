@@ -20,12 +20,12 @@ from typing import AbstractSet, Any, Callable, Dict, Iterator, List, Optional, S
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.gradient_record import Recorded
+from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import FILLS
 
 TAPE = "gradient tape"
-_NOTED: weakref.WeakKeyDictionary[Any, List[Recorded]] = weakref.WeakKeyDictionary()
+_NOTED: weakref.WeakKeyDictionary[Any, List[RecordedCall]] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
 _LOCAL = threading.local()
 
@@ -40,7 +40,7 @@ class _Call:
         self.seeds: Optional[List[Any]] = None
 
 
-def noted(graph: Any) -> List[Recorded]:
+def noted(graph: Any) -> List[RecordedCall]:
     """The calls recorded in a graph, and in functions inside it."""
     with _LOCK:
         return list(_NOTED.get(graph, ()))
@@ -131,7 +131,7 @@ def _note(
 ) -> None:
     apart = _forward(made, call.context)
     ports = [_port(seed) for seed in seeds]
-    noted = Recorded(
+    noted = RecordedCall(
         scope or ports[0].node.rpartition("/")[0],
         {op.name: op.type for op in made if op.name not in apart},
         tuple(op.name for op in made if op.name in apart),

@@ -57,10 +57,10 @@ Listener = Callable[[Creation], Optional[tuple]]
 def install(listener: Listener) -> None:
     """Call `listener(creation)` for every op; it returns a `Made.result`, or None to do nothing."""
     owner, leading = internals.op_creation()
-    patch.wrap(owner, "_apply_op_helper", _Wrapper(listener, leading))
+    patch.wrap(owner, "_apply_op_helper", _ListeningWrapper(listener, leading))
 
 
-class _Wrapper:
+class _ListeningWrapper:
     """Equal if the listeners are, so that installing twice wraps once."""
 
     def __init__(self, listener: Listener, leading: int):
@@ -68,7 +68,7 @@ class _Wrapper:
         self._leading = leading
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Wrapper) and other._listener == self._listener
+        return isinstance(other, _ListeningWrapper) and other._listener == self._listener
 
     def __hash__(self) -> int:
         return hash(self._listener)

@@ -6,7 +6,7 @@ from typing import Any, Dict, FrozenSet, Iterator, Optional, Set
 
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import RESULT
-from graphmp.verify.calls import Calls
+from graphmp.verify.calls import BodyCalls
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips
 from graphmp.verify.erase import Erasure
@@ -24,7 +24,7 @@ _BY_PRODUCTS = frozenset(
 )
 
 
-class Body:
+class BodyFindings:
     """The findings in one body.
 
     Attributes:
@@ -46,7 +46,7 @@ class Body:
         self.sides = sides
         self._matcher = Matcher(sides.after.view, sides.added, TEMPLATES)
         self._matcher.used |= sides.more_arguments
-        self.called = Calls(sides, self._matcher, functions)
+        self.called = BodyCalls(sides, self._matcher, functions)
         self.scales = Scales(sides, self._matcher, self.called)
         self.clips = Clips(sides, self._matcher)
         self.flags = Flags(sides, self._matcher, self.scales)

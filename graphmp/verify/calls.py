@@ -44,7 +44,7 @@ class Call(NamedTuple):
         return self.functions[-1:] if self.loops else self.functions
 
 
-class Calls:
+class BodyCalls:
     """The calls of one body."""
 
     def __init__(self, sides: Sides, matcher: Matcher, functions: Any):

@@ -13,7 +13,7 @@ from graphmp.graph.structure.branches import sides as sides_of
 from graphmp.graph.structure.branches import source
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import SWITCHES
-from graphmp.verify.calls import Calls
+from graphmp.verify.calls import BodyCalls
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.sides import Sides
 from graphmp.verify.ways import is_hidden
@@ -36,7 +36,7 @@ class OnSide(NamedTuple):
 class Checks:
     """Derives from a converted body what flags check."""
 
-    def __init__(self, sides: Sides, matcher: Matcher, calls: Calls):
+    def __init__(self, sides: Sides, matcher: Matcher, calls: BodyCalls):
         self._sides, self._matcher, self._calls, self._view = (
             sides,
             matcher,

@@ -22,7 +22,7 @@ from graphmp.graph.structure.view import Port, parse_input
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import ADDS, IDENTITIES, MERGES
 from graphmp.verify import attributes
-from graphmp.verify.calls import Calls
+from graphmp.verify.calls import BodyCalls
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips
 from graphmp.verify.gates import Gates
@@ -66,7 +66,7 @@ class Erasure:
         clips: Clips,
         gates: Gates,
         checkpoints: Checkpoints,
-        called: Calls,
+        called: BodyCalls,
     ):
         self._sides, self._matcher, self._scales, self._clips, self._gates = (
             sides,

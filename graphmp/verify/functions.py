@@ -10,7 +10,7 @@ from graphmp.naming import in_body
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.verify.attributes import without_more
-from graphmp.verify.body import Body
+from graphmp.verify.body import BodyFindings
 from graphmp.verify.degrees import ONE, Degree, Degrees
 from graphmp.verify.interface import Interface
 from graphmp.verify.sides import Fault, Side, Sides
@@ -20,7 +20,7 @@ from graphmp.verify.wellformed import broken
 _NAMES = ("forward_function_name", "backward_function_name")
 
 
-def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
+def interface_faults(before: Any, after: Any, body: BodyFindings) -> Iterator[Fault]:
     """Differences between two FunctionDefs, except for nodes and names of other functions."""
     name = after.signature.name
     for what in ("input_arg", "output_arg"):
@@ -68,10 +68,10 @@ class Functions:
             for graph in self._graphs
         )
         self._without_main = tuple(map(_library, self._graphs))
-        self._bodies: Dict[Tuple[str, str], Optional[Body]] = {}
+        self._bodies: Dict[Tuple[str, str], Optional[BodyFindings]] = {}
         self._interfaces: Dict[Tuple[str, str], Optional[Interface]] = {}
         self._known: Dict[Tuple[str, Tuple[Degree, ...]], Tuple[List[Degree], str]] = {}
-        self.bodies: Dict[str, Body] = {}
+        self.bodies: Dict[str, BodyFindings] = {}
         self.faults: List[Fault] = []
         self.type_faults: List[Fault] = []
 
@@ -125,7 +125,7 @@ class Functions:
         )
         return len(after) > len(before)
 
-    def _look_at(self, pair: Tuple[str, str], body: Body) -> None:
+    def _look_at(self, pair: Tuple[str, str], body: BodyFindings) -> None:
         interface = self.interface(pair)
         if interface is not None and interface.unsaid():
             self.faults.append(
@@ -140,7 +140,7 @@ class Functions:
             for node, text in type_faults(body.sides, self._devices)
         ]
 
-    def _look_at_degrees(self, name: str, body: Body) -> None:
+    def _look_at_degrees(self, name: str, body: BodyFindings) -> None:
         if any(function == name for function, _ in self._known):
             return
         results, problem = self.called(name, (ONE,) * len(body.sides.after.arguments))
@@ -149,7 +149,7 @@ class Functions:
                 Fault(name, problem or "gives values that are multiplied by a loss scale")
             )
 
-    def _body(self, pair: Tuple[str, str]) -> Optional[Body]:
+    def _body(self, pair: Tuple[str, str]) -> Optional[BodyFindings]:
         """The bodies of two functions; None if they can't be compared."""
         if pair not in self._bodies:
             self._bodies[pair] = None  # while it is examined: it may call itself
@@ -158,7 +158,7 @@ class Functions:
                 self.bodies[pair[1]] = body
         return self._bodies[pair]
 
-    def _compared(self, pair: Tuple[str, str]) -> Optional[Body]:
+    def _compared(self, pair: Tuple[str, str]) -> Optional[BodyFindings]:
         sides = []
         for name, graph, op_defs, library in zip(
             pair, self._without_main, self._op_defs, self._libraries
@@ -179,7 +179,7 @@ class Functions:
             for fault in broken(side)
         ]
         self.faults += faults
-        return None if faults else Body(Sides(*sides), self)
+        return None if faults else BodyFindings(Sides(*sides), self)
 
     def called(self, function: str, given: Tuple[Degree, ...]) -> Tuple[List[Degree], str]:
         """The degrees of a converted function's results, by those of its arguments, and faults."""
@@ -215,10 +215,10 @@ class Functions:
         return degrees.results(), problem
 
 
-def compared(sides: Sides, devices: Sequence[str]) -> Tuple[Body, Functions]:
+def compared(sides: Sides, devices: Sequence[str]) -> Tuple[BodyFindings, Functions]:
     """Two main graphs and their functions, compared."""
     functions = Functions(sides.before.meta_graph, sides.after.meta_graph, devices)
-    body = Body(sides, functions)
+    body = BodyFindings(sides, functions)
     functions.compare(body.calls)
     return body, functions
 

@@ -16,7 +16,7 @@ VARIABLES = ("VariableV2", "VarHandleOp")
 _ARGUMENT = "argument "  # prefix of the names of arguments, different from all other names
 
 
-class State(NamedTuple):
+class DynamicState(NamedTuple):
     """The state of a dynamic loss scale.
 
     Attributes:

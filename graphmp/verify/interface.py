@@ -11,7 +11,7 @@ from graphmp.graph.structure.view import Port
 from graphmp.once import once
 from graphmp.policy.op_sets import RESULT
 from graphmp.verify.formulas import Flag, said_finite
-from graphmp.verify.handles import State, is_argument
+from graphmp.verify.handles import DynamicState, is_argument
 
 
 class Interface:
@@ -95,7 +95,7 @@ class Interface:
         return port
 
     @property
-    def states(self) -> List[State]:
+    def states(self) -> List[DynamicState]:
         """The state of the scales by which it skips steps."""
         return list(self._body.scales.states)
 

@@ -12,7 +12,17 @@ from graphmp.graph.structure.values import array, elements
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.dtypes import dtype_text
 from graphmp.tf_hooks.op_definitions import defaults
-from graphmp.verify.patterns import LIKE, ZEROS, Hole, Named, Node, Rest, Templates, Use, Value
+from graphmp.verify.patterns import (
+    LIKE,
+    ZEROS,
+    Hole,
+    Named,
+    Node,
+    Rest,
+    Templates,
+    TemplateUse,
+    Value,
+)
 from graphmp.verify.sides import attribute
 
 Bindings = Dict[str, Any]
@@ -134,7 +144,7 @@ class Matcher:
                 if inner is None
                 else _bound(scope.get(pattern.name, pattern.name), port, inner)
             )
-        if isinstance(pattern, Use):
+        if isinstance(pattern, TemplateUse):
             return self._use(pattern.template, pattern.arguments, scope, port, found)
         if port.node not in self._added:
             return None

@@ -8,7 +8,7 @@ from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.policy.dtypes import HALF, dtype_text
 from graphmp.policy.policy import tensor_core_ops
-from graphmp.verify.body import Body
+from graphmp.verify.body import BodyFindings
 from graphmp.verify.handles import is_argument
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, PROVED, Claim
 from graphmp.verify.sides import Side
@@ -16,7 +16,7 @@ from graphmp.verify.sides import Side
 _NAME = "parameters"
 
 
-def read_off(bodies: Sequence[Body]) -> Dict[str, Any]:
+def read_off(bodies: Sequence[BodyFindings]) -> Dict[str, Any]:
     """Parameters read off the nodes of a converted graph, by flag of `graphmp convert`.
 
     Lists if parts differ.
@@ -37,7 +37,7 @@ def read_off(bodies: Sequence[Body]) -> Dict[str, Any]:
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
 
 
-def _fixed(body: Body) -> Iterator[str]:
+def _fixed(body: BodyFindings) -> Iterator[str]:
     """The numbers that a body uses as a scale, or passes to functions as one.
 
     Without 1, which doesn't scale.
@@ -61,7 +61,7 @@ def _shown(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _half_types(body: Body) -> Iterator[str]:
+def _half_types(body: BodyFindings) -> Iterator[str]:
     nodes = body.sides.after.view.nodes
     found = {
         node.attr["DstT"].type for name, node in nodes.items() if body.sides.is_cast(name, HALF)
@@ -70,7 +70,7 @@ def _half_types(body: Body) -> Iterator[str]:
 
 
 def parameters_claim(
-    body: Body, found: Mapping[str, Any], expected: Optional[Mapping[str, Any]]
+    body: BodyFindings, found: Mapping[str, Any], expected: Optional[Mapping[str, Any]]
 ) -> Claim:
     """Compare read-off parameters with the expected ones, or else with the conversion's mark."""
     mark = read_mark(body.sides.after.meta_graph)

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.edit.mark import COLLECTION as MARK
 from graphmp.graph.state.state import variable_keys
 from graphmp.graph.structure.contexts import context_names
-from graphmp.verify.body import Body
+from graphmp.verify.body import BodyFindings
 from graphmp.verify.sides import Fault
 
 _STATE = "graphmp_loss_scale"  # the collection of the scales' state
@@ -18,7 +18,7 @@ _CONTEXTS = frozenset(
 )  # contents of loops and branches, an inner one after an outer one, including added nodes
 
 
-def part_faults(body: Body) -> Iterator[Fault]:
+def part_faults(body: BodyFindings) -> Iterator[Fault]:
     """Differences that no conversion makes, given the main graph."""
     original, converted = body.sides.before.meta_graph, body.sides.after.meta_graph
     yield from _collection_faults(body)
@@ -32,7 +32,7 @@ def part_faults(body: Body) -> Iterator[Fault]:
         yield Fault("the Saver", "is not as in the original")
 
 
-def _collection_faults(body: Body) -> Iterator[Fault]:
+def _collection_faults(body: BodyFindings) -> Iterator[Fault]:
     old, new = (
         body.sides.before.meta_graph.collection_def,
         body.sides.after.meta_graph.collection_def,
@@ -51,7 +51,7 @@ def _collection_faults(body: Body) -> Iterator[Fault]:
         )
 
 
-def _lists(body: Body, names: Sequence[str]) -> bool:
+def _lists(body: BodyFindings, names: Sequence[str]) -> bool:
     """Whether tensors are the scales' variables: each one's scale, good steps and skipped steps."""
     listed = list(map(body.checkpoints.listed, names))
     if sorted(listed) != sorted(body.scales.initial):
@@ -64,7 +64,7 @@ def _names(collections: Any, key: str) -> Any:
     return list(collections[key].node_list.value) if key in collections else []
 
 
-def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:
+def _may_differ(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
     if key in _CONTEXTS:
         had, has = (context_names(key, each.bytes_list.value) for each in (old, new))
         return len(set(has)) == len(has) and [name for name in has if name in had] == had
@@ -86,7 +86,7 @@ def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:
     )
 
 
-def _stand_for(body: Body, before: Sequence[str], after: Sequence[str]) -> bool:
+def _stand_for(body: BodyFindings, before: Sequence[str], after: Sequence[str]) -> bool:
     """Whether train ops are those of the original, or nodes that wait for one that may be dead."""
     same = [
         name == other or (":" not in name and body.order.stands_for(name) == other)

@@ -68,7 +68,7 @@ class Node(NamedTuple):
     attributes: Mapping[str, Any]
 
 
-class Use(NamedTuple):
+class TemplateUse(NamedTuple):
     """Another template."""
 
     template: str
@@ -138,9 +138,8 @@ def _pattern(tree: Any) -> Any:
 def _node(tree: ast.Call) -> Any:
     assert isinstance(tree.func, ast.Name)
     if tree.func.id[0].islower():
-        return Use(tree.func.id, tuple(map(_pattern, tree.args)))
-    # type: ignore[attr-defined]
-    rest = tree.args[0].value.id if tree.args and isinstance(tree.args[0], ast.Starred) else ""
+        return TemplateUse(tree.func.id, tuple(map(_pattern, tree.args)))
+    rest = tree.args[0].value.id if tree.args and isinstance(tree.args[0], ast.Starred) else ""  # type: ignore[attr-defined]
     after: Optional[Tuple[Any, ...]] = ()
     attributes: Dict[str, Any] = {}
     for keyword in tree.keywords:
@@ -163,7 +162,7 @@ def _own(pattern: Any) -> Iterator[str]:
     if isinstance(pattern, Named):
         yield pattern.name
         yield from _own(pattern.pattern)
-    elif isinstance(pattern, Use):
+    elif isinstance(pattern, TemplateUse):
         for each in pattern.arguments:
             yield from _own(each)
     elif isinstance(pattern, Node):

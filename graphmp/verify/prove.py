@@ -11,7 +11,7 @@ from graphmp.graph.structure.view import Port
 from graphmp.naming import in_body
 from graphmp.policy.half_kernels import DEVICES
 from graphmp.process_memory import collector_paused
-from graphmp.verify.body import Body
+from graphmp.verify.body import BodyFindings
 from graphmp.verify.clips import clip_faults
 from graphmp.verify.degrees import ONE, Degrees
 from graphmp.verify.functions import Functions, compared
@@ -85,7 +85,7 @@ def _is_built_anew(converted: tf.MetaGraphDef) -> bool:
     return (read_mark(converted) or {}).get("engine") == "recipe"
 
 
-def _same(body: Body, functions: Functions) -> Claim:
+def _same(body: BodyFindings, functions: Functions) -> Claim:
     faults = [*body.sides.faults, *part_faults(body), *body.unexplained(), *functions.faults]
     claim = _claim(
         "same graph",
@@ -100,7 +100,7 @@ def _same(body: Body, functions: Functions) -> Claim:
     )
 
 
-def _scaled(bodies: Mapping[str, Body], degrees: Degrees) -> Claim:
+def _scaled(bodies: Mapping[str, BodyFindings], degrees: Degrees) -> Claim:
     name, body = "scale cancels", bodies[""]
     steps = [
         in_body(function, node)
@@ -148,7 +148,7 @@ def _unread(sides: Sides) -> Iterator[Port]:
             yield Port(name, 0)
 
 
-def _skipped(bodies: Mapping[str, Body]) -> Claim:
+def _skipped(bodies: Mapping[str, BodyFindings]) -> Claim:
     name = "steps are skipped whole"
     if not any(body.scales.dynamic for body in bodies.values()):
         return Claim(name, NOT_APPLICABLE, "the graph has no dynamic loss scale")
@@ -168,7 +168,7 @@ def _skipped(bodies: Mapping[str, Body]) -> Claim:
     return _claim(name, faults, text, gated)
 
 
-def _clipped(bodies: Mapping[str, Body]) -> Claim:
+def _clipped(bodies: Mapping[str, BodyFindings]) -> Claim:
     name = "clip"
     if not any(body.clips.by_factor for body in bodies.values()):
         return Claim(name, NOT_APPLICABLE, "graphmp put no clip into the graph")
@@ -195,7 +195,7 @@ def _clipped(bodies: Mapping[str, Body]) -> Claim:
     )
 
 
-def _types(body: Body, functions: Functions, devices: Sequence[str]) -> Claim:
+def _types(body: BodyFindings, functions: Functions, devices: Sequence[str]) -> Claim:
     half = half_nodes(body.sides)
     text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(
         half

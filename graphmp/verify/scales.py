@@ -8,9 +8,9 @@ from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optiona
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import FLOATS
 from graphmp.policy.op_sets import ENTERS, OVERWRITES
-from graphmp.verify.calls import Calls
+from graphmp.verify.calls import BodyCalls
 from graphmp.verify.checks import Checks
-from graphmp.verify.handles import Handles, State, of_argument
+from graphmp.verify.handles import DynamicState, Handles, of_argument
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.patterns import read_templates
 from graphmp.verify.sides import Sides, attribute
@@ -38,7 +38,7 @@ class DynamicScale(NamedTuple):
         parameters: flags of `graphmp convert` and their values.
     """
 
-    state: State
+    state: DynamicState
     values: FrozenSet[Port]
     checked: FrozenSet[Port]
     flags: FrozenSet[Port]
@@ -67,7 +67,7 @@ class Scales:
         nodes: the nodes that store and adapt them.
     """
 
-    def __init__(self, sides: Sides, matcher: Matcher, calls: Calls):
+    def __init__(self, sides: Sides, matcher: Matcher, calls: BodyCalls):
         self._sides, self._matcher, self._calls, self._view = (
             sides,
             matcher,
@@ -94,7 +94,7 @@ class Scales:
             port.node for scale in self.dynamic for port in scale.values
         }
 
-    def _all_states(self) -> List[State]:
+    def _all_states(self) -> List[DynamicState]:
         """The state of the scales of the body, and of called functions that it is passed to."""
         found = [scale.state for scale in self.dynamic]
         for call in self._calls:
@@ -103,7 +103,7 @@ class Scales:
                 names = {of_argument(name): self.handles.name(port) for name, port in bound.items()}
                 for state in function.states:
                     variables = tuple(str(names.get(name, name)) for name in state.variables)
-                    found.append(State(variables, state.initial))  # type: ignore[arg-type]
+                    found.append(DynamicState(variables, state.initial))  # type: ignore[arg-type]
                     self.skipping.setdefault(call.name, set()).add(variables[0])
         return list(dict.fromkeys(found))
 
@@ -235,13 +235,13 @@ class Scales:
             parameters,
         )
 
-    def _state(self, found: Bindings) -> Optional[State]:
+    def _state(self, found: Bindings) -> Optional[DynamicState]:
         """The three variables of a scale's state; None if something else is used as one."""
         names = [self.handles.name(found[key]) for key in ("scale", "good", "skipped")]
         if None in names or len(set(names)) < len(names):
             return None
         self._matcher.used.update(found[key].node for key in ("scale", "good", "skipped"))
-        return State(tuple(map(str, names)), found["INITIAL"])  # type: ignore[arg-type]
+        return DynamicState(tuple(map(str, names)), found["INITIAL"])  # type: ignore[arg-type]
 
     def _is_flag(self, name: str, found: Bindings) -> bool:
         """Whether a node has the value of a flag after the scale has been adapted."""

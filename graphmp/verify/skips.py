@@ -17,7 +17,7 @@ from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABLE_OPS
-from graphmp.verify.body import Body
+from graphmp.verify.body import BodyFindings
 from graphmp.verify.formulas import AllOf, Flag, by_value, is_mixed, mentioned, said_finite
 from graphmp.verify.sides import Fault
 
@@ -33,7 +33,7 @@ class Skips:
         counted: writes of integers that also happen in a skipped step.
     """
 
-    def __init__(self, body: Body):
+    def __init__(self, body: BodyFindings):
         self._body, self._sides, self._scales, self._view = (
             body,
             body.sides,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphmp.compare.api import Diff
-from graphmp.compare.changes import Body
+from graphmp.compare.changes import BodyPair
 from tests.support import chromium
 from tests.support.page_in_browser import key, press, rows, written
 from tests.support.pages import sample, view
@@ -22,7 +22,7 @@ def test_a_diff_without_bodies(browser, folder):
 def test_identical_graphs(browser, folder):
     graph = view("a/b NoOp", "c NoOp ^a/b")
     chromium.open_page(
-        browser, written(folder, "same", Diff((), bodies=(Body("", graph, graph, {}),)))
+        browser, written(folder, "same", Diff((), bodies=(BodyPair("", graph, graph, {}),)))
     )
     press(browser, "e", "n", "N")
     shown = browser.execute_script("return document.body.innerText")

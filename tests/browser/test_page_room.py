@@ -38,7 +38,7 @@ def test_a_name_keeps_its_start_and_its_end(browser, folder):
 def long_names():
     """One change deep inside scopes."""
     from graphmp.compare.api import Diff
-    from graphmp.compare.changes import Body, Change
+    from graphmp.compare.changes import BodyPair, Change
     from tests.support.pages import view
 
     name = "generator/" + "block/" * 20 + "MatMul"
@@ -46,7 +46,7 @@ def long_names():
     return Diff(
         (Change(name, "dtype", "float32", "float16", "why", "T", kind="allow"),),
         True,
-        bodies=(Body("", *sides, {}),),
+        bodies=(BodyPair("", *sides, {}),),
     )
 
 

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.compare import categories, colours, kinds
 from graphmp.compare.api import Diff
-from graphmp.compare.changes import Body, Change
+from graphmp.compare.changes import BodyPair, Change
 from graphmp.compare.neighbourhood import neighbourhood
 from graphmp.compare.render import dot
 from graphmp.errors import GraphmpError
@@ -62,8 +62,8 @@ def view(*lines):
 def diff(before=BEFORE, after=AFTER, changes=CHANGES, renamed=(("old", "new"),), body="", **kwargs):
     return Diff(
         tuple(changes),
-        bodies=(Body("", view("x NoOp"), view("x NoOp"), {}),) * bool(body)
-        + (Body(body, view(*before), view(*after), dict(renamed)),),
+        bodies=(BodyPair("", view("x NoOp"), view("x NoOp"), {}),) * bool(body)
+        + (BodyPair(body, view(*before), view(*after), dict(renamed)),),
         **kwargs,
     )
 
@@ -219,7 +219,7 @@ def test_hostile_names_are_shown_as_they_are(name):
         Diff(
             (Change(name, "op", "a", "b", reason=name),),
             names=(name, name),
-            bodies=(Body("", seen, seen, {}),),
+            bodies=(BodyPair("", seen, seen, {}),),
         ),
         name,
     )

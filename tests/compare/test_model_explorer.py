@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.compare import colours
 from graphmp.compare.api import Diff
-from graphmp.compare.changes import Body, Change, Kept
+from graphmp.compare.changes import BodyPair, Change, KeptReason
 from graphmp.compare.render import model_explorer
 from graphmp.graph.structure.view import GraphView
 from tests.support.tiny import meta_graph
@@ -54,13 +54,16 @@ def example(**kwargs):
     calls = meta_graph(*AFTER, "call PartitionedCall a", "direct f a")
     calls.graph_def.node[-2].attr["f"].func.name = "f"
     bodies = (
-        Body("", view(*BEFORE), GraphView(calls.graph_def), {"old": "new"}),
-        Body("f", view(), view("v Relu T=float16"), {}),
+        BodyPair("", view(*BEFORE), GraphView(calls.graph_def), {"old": "new"}),
+        BodyPair("f", view(), view("v Relu T=float16"), {}),
     )
     return Diff(
         CHANGES,
         True,
-        kept=(Kept("a", "", "pinned", "it is fed"), Kept("gone", "f", "pinned", "elsewhere")),
+        kept=(
+            KeptReason("a", "", "pinned", "it is fed"),
+            KeptReason("gone", "f", "pinned", "elsewhere"),
+        ),
         bodies=bodies,
         **kwargs,
     )
@@ -172,7 +175,7 @@ def test_node_data_tell_the_kind_or_the_category():
 
 def test_without_a_report_categories_colour():
     changes = (Change("s/b", "dtype", "float32", "float16", part="T"),)
-    diff = Diff(changes, bodies=(Body("", view(*BEFORE), view(*AFTER), {}),))
+    diff = Diff(changes, bodies=(BodyPair("", view(*BEFORE), view(*AFTER), {}),))
     assert loaded(diff)["node_data_original.json"]["original main"]["results"] == {
         "s/b": {"value": "dtype", "bgColor": colours.of("dtype")}
     }
@@ -191,7 +194,7 @@ def test_the_mapping_has_the_counterparts_and_their_casts():
 
 
 def test_a_cast_ahead_of_its_node_in_the_file_still_comes_second():
-    diff = Diff((), bodies=(Body("", view("x NoOp"), view("x/cast Cast x", "x NoOp"), {}),))
+    diff = Diff((), bodies=(BodyPair("", view("x NoOp"), view("x/cast Cast x", "x NoOp"), {}),))
     assert loaded(diff)["sync_navigation.json"]["mappingEntries"] == [
         {"leftNodeIds": ["x"], "rightNodeIds": ["x", "x/cast"]}
     ]
@@ -218,7 +221,7 @@ def test_hostile_names(name):
     graph.graph_def.node.add(name="reader", op="Relu", input=[name])
     seen = GraphView(graph.graph_def)
     node = nodes(
-        loaded(Diff((Change(name, "op", name, "b"),), bodies=(Body("", seen, seen, {}),)))[
+        loaded(Diff((Change(name, "op", name, "b"),), bodies=(BodyPair("", seen, seen, {}),)))[
             "original.json"
         ]
     )[name]
@@ -231,7 +234,7 @@ def test_long_attributes_are_cut():
     graph.graph_def.node[0].attr["text"].s = b"y" * 10000
     seen = GraphView(graph.graph_def)
     shown = attributes(
-        nodes(loaded(Diff((), bodies=(Body("", seen, seen, {}),)))["original.json"])["x"]
+        nodes(loaded(Diff((), bodies=(BodyPair("", seen, seen, {}),)))["original.json"])["x"]
     )["text"]
     assert len(shown) < 500 and shown.endswith("...")
 
@@ -268,5 +271,5 @@ def test_a_large_graph_takes_seconds():
         for name in seen.nodes
     )
     start = time.time()
-    model_explorer.files(Diff(changes, True, bodies=(Body("", seen, seen, {}),)))
+    model_explorer.files(Diff(changes, True, bodies=(BodyPair("", seen, seen, {}),)))
     assert time.time() - start < 20

@@ -14,7 +14,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.compare.api import Diff, compare
-from graphmp.compare.changes import Body, Change
+from graphmp.compare.changes import BodyPair, Change
 from graphmp.compare.render import html
 from graphmp.compare.render.page_data import page_data
 from graphmp.compare.render.page_data.flow import flow_stages
@@ -166,7 +166,7 @@ def test_outputs_of_nodes_in_functions_are_named():
     body.node.add(name="y", op="Split")
     graph = GraphView(body)
     graph._inputs["y"] = (graph_port("y", "out:1"),)
-    assert Decoded(Diff((), bodies=(Body("f", graph, graph, {}),))).records[
+    assert Decoded(Diff((), bodies=(BodyPair("f", graph, graph, {}),))).records[
         "library/f/y", IN_BEFORE
     ][-1] == [("library/f/y", "out:1")]
 
@@ -297,7 +297,7 @@ def test_texts_are_stored_once_and_long_ones_short():
     graph = tf.GraphDef()
     for number in range(50):
         graph.node.add(name="n%d" % number, op="Op").attr["s"].s = b"long " * 1000
-    data = page_data(Diff((), bodies=(Body("", GraphView(graph), GraphView(graph), {}),)))
+    data = page_data(Diff((), bodies=(BodyPair("", GraphView(graph), GraphView(graph), {}),)))
     assert len(data["sets"]) == 2 and len(data["pairs"]) == 2
     assert max(map(len, data["strings"])) < 200
     assert len(set(data["strings"])) == len(data["strings"])
@@ -305,7 +305,9 @@ def test_texts_are_stored_once_and_long_ones_short():
 
 def test_constants_show_their_first_elements():
     graph = GraphView(meta_graph("c Const", c=[1, 2, 3, 4, 5]).graph_def)
-    attributes = Decoded(Diff((), bodies=(Body("", graph, graph, {}),))).records["c", IN_BEFORE][3]
+    attributes = Decoded(Diff((), bodies=(BodyPair("", graph, graph, {}),))).records[
+        "c", IN_BEFORE
+    ][3]
     assert attributes["value"] == "float32[5] 1.0, 2.0, 3.0, 4.0, ..."
 
 
@@ -313,7 +315,7 @@ def test_a_constant_that_would_fill_the_memory_shows_its_shape():
     graph = meta_graph("c Const", c=[1]).graph_def
     graph.node[0].attr["value"].tensor.tensor_shape.dim[0].size = 1 << 40
     attributes = Decoded(
-        Diff((), bodies=(Body("", GraphView(graph), GraphView(graph), {}),))
+        Diff((), bodies=(BodyPair("", GraphView(graph), GraphView(graph), {}),))
     ).records["c", IN_BEFORE][3]
     assert attributes["value"] == "float32[1099511627776]"
 
@@ -422,7 +424,7 @@ def test_without_a_report_nothing_is_called_unexplained():
 
 
 def test_identical_graphs_have_a_page_too():
-    page = Diff((), bodies=(Body("", view("a NoOp"), view("a NoOp"), {}),)).to_html()
+    page = Diff((), bodies=(BodyPair("", view("a NoOp"), view("a NoOp"), {}),)).to_html()
     assert "no changes" in page and page_json(page)["changes"]["row"] == []
 
 
@@ -442,6 +444,6 @@ def test_layers_that_repeat_take_a_few_bytes_each():
 def test_a_change_of_a_node_that_no_body_has_still_has_a_row():
     diff = Diff(
         (Change("new/x", "dtype", "float32", "float16", part="T"),),
-        bodies=(Body("", view("a NoOp"), view("a NoOp"), {}),),
+        bodies=(BodyPair("", view("a NoOp"), view("a NoOp"), {}),),
     )
     assert Decoded(diff).paths == ["a", "new", "new/x"]

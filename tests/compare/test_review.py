@@ -15,7 +15,7 @@ from graphmp.cli.tables import labelled
 from graphmp.compare.api import Diff, compare
 from graphmp.compare.changes import Change
 from graphmp.compare.review import importance
-from graphmp.compare.review.summary import Clip
+from graphmp.compare.review.summary import ModelClip
 from graphmp.compare.review.words import rows
 from graphmp.verify import Claim
 from tests.support.tiny import meta_graph
@@ -143,7 +143,7 @@ def test_each_loss_has_its_way():
 
 
 def test_the_models_own_clip_is_told_from_graphmps(diff):
-    own = Clip("clip/mul", "global norm", 5.0, (), False)
+    own = ModelClip("clip/mul", "global norm", 5.0, (), False)
     reported = diff.summary.reported._replace(
         losses=(diff.summary.reported.losses[0]._replace(clips=(own, own)),)
     )

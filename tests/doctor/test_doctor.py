@@ -18,7 +18,7 @@ from graphmp.cli.parser import build_parser
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.doctor import doctor, installed
 from graphmp.doctor.doctor import Finding
-from graphmp.doctor.installed import Distribution, Facts
+from graphmp.doctor.installed import Distribution, Installation
 from graphmp.errors import GraphmpError
 
 GOOD_PROBE = {
@@ -30,7 +30,7 @@ GOOD_PROBE = {
     "channels_first": True,
     "channels_first_float16": True,
 }
-GOOD = Facts(
+GOOD = Installation(
     python=(3, 11, 7),
     distributions=(Distribution("tensorflow", "2.21.0"),),
     packages={

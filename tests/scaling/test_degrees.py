@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphmp.graph.structure.view import GraphView, Port
-from graphmp.scaling.degrees.homogeneity import Code, degrees
+from graphmp.scaling.degrees.homogeneity import ScaledCode, degrees
 from tests.support import painting
 
 pytestmark = pytest.mark.unit
@@ -40,7 +40,7 @@ def followed(*lines, last_first=False, outside=()):
         lambda port: port.node in lists,
     )
     return degrees(
-        Code(
+        ScaledCode(
             view,
             view.nodes.keys() - {"g", *outside},
             {Port("g", 0)},

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
-from graphmp.scaling.insertion.gates import Gates
+from graphmp.scaling.insertion.gates import GateInsertion
 from tests.support.scaled import BAD, GOOD, OWN, changed, session
 from tests.support.scaled import built as with_optimizer
 from tests.support.training import state
@@ -30,11 +30,11 @@ def test_without_any_one_gate_a_skipped_step_writes(optimizer, sparse, use_resou
         Policy.default("float16"),
     )
     (loss,) = rewrite(graph, config, policy).record.losses
-    put = Gates.by_flag
+    put = GateInsertion.by_flag
     assert len(loss["gated"]) > 6
     for left_out in loss["gated"]:
         monkeypatch.setattr(
-            Gates,
+            GateInsertion,
             "by_flag",
             lambda self, name, flag, skip=left_out: None if name == skip else put(self, name, flag),
         )

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.config import Config
-from graphmp.graph.structure.gradient_record import Recorded, valid
+from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.tf_hooks.gradient_calls import noted
@@ -250,7 +250,7 @@ def renamed_call(call, names):
 @unit
 def test_a_record_goes_through_json():
     for call in noted(built("loop")):
-        assert Recorded.from_json(json.loads(json.dumps(call.as_json()))) == call
+        assert RecordedCall.from_json(json.loads(json.dumps(call.as_json()))) == call
 
 
 @unit

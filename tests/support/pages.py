@@ -10,7 +10,7 @@ import re
 import tensorflow.compat.v1 as tf
 
 from graphmp.compare.api import Diff, compare
-from graphmp.compare.changes import Body, Change, Kept
+from graphmp.compare.changes import BodyPair, Change, KeptReason
 from graphmp.graph.structure.view import GraphView
 from graphmp.verify import FAILED, NOT_APPLICABLE, PROVED, Claim
 from tests.support.tiny import meta_graph
@@ -74,14 +74,14 @@ def sample():
         ),
         ("conv7/Conv2D: dtype of T: float32 -> float16",),
         (
-            Kept("loss", "", "loss kept", "loss: stays float32"),
-            Kept("conv1/kernel", "", "variable kept", "variable: stored in float32"),
-            Kept("conv2/kernel", "", "variable kept", "variable: stored in float32"),
-            Kept("x", "f", "pinned", "pinned: an argument"),
+            KeptReason("loss", "", "loss kept", "loss: stays float32"),
+            KeptReason("conv1/kernel", "", "variable kept", "variable: stored in float32"),
+            KeptReason("conv2/kernel", "", "variable kept", "variable: stored in float32"),
+            KeptReason("x", "f", "pinned", "pinned: an argument"),
         ),
         (
-            Body("", view(*BEFORE), view(*AFTER), {"tower/out": "tower_1/result"}),
-            Body("f", view(*FUNCTION[0]), view(*FUNCTION[1]), {}),
+            BodyPair("", view(*BEFORE), view(*AFTER), {"tower/out": "tower_1/result"}),
+            BodyPair("f", view(*FUNCTION[0]), view(*FUNCTION[1]), {}),
         ),
     )
 
@@ -255,7 +255,9 @@ def layers(count):
                         kind="allow",
                     )
                 )
-    return Diff(tuple(changes), True, bodies=(Body("", GraphView(before), GraphView(after), {}),))
+    return Diff(
+        tuple(changes), True, bodies=(BodyPair("", GraphView(before), GraphView(after), {}),)
+    )
 
 
 def hostile():
@@ -269,7 +271,7 @@ def hostile():
         Change(node.name, "dtype", HOSTILE, "x", HOSTILE, HOSTILE) for node in graph.node
     )
     claims = (Claim(HOSTILE, PROVED, HOSTILE, (HOSTILE,)),)
-    body = Body("", GraphView(graph), GraphView(graph), {})
+    body = BodyPair("", GraphView(graph), GraphView(graph), {})
     return Diff(changes, True, (HOSTILE, HOSTILE), claims, (HOSTILE,), (), (body,))
 
 

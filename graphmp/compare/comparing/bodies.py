@@ -42,8 +42,8 @@ def function_port(text: str) -> Port:
     name, colon, output = text.partition(":")
     if not colon:
         return Port(name, 0)
-    # type: ignore[arg-type]  # an output without a number, for want of its op's definition
-    return Port(name, output if ":" in output else output + ":0")
+    # an output without a number, for want of its op's definition
+    return Port(name, output if ":" in output else output + ":0")  # type: ignore[arg-type]
 
 
 def _view(function: Any) -> GraphView:

@@ -68,7 +68,7 @@ class Pairing(NamedTuple):
 
 def pair(before: GraphView, after: GraphView) -> Pairing:
     """Pair the nodes of two graphs, in nearly linear time."""
-    sides = (_Side(before, after), _Side(after, before))
+    sides = (_MatchingSide(before, after), _MatchingSide(after, before))
     if sides[0].free and sides[1].free:
         _match_cones(sides)
         _match_neighbours(sides)
@@ -86,7 +86,7 @@ class Edge(NamedTuple):
     output: Any
 
 
-class _Side:
+class _MatchingSide:
     """One graph during matching.
 
     A matched node has its name in the converted graph on both sides.
@@ -145,7 +145,7 @@ class _Side:
         return port
 
 
-_Sides = Tuple[_Side, _Side]
+_Sides = Tuple[_MatchingSide, _MatchingSide]
 
 
 def _match_cones(sides: _Sides) -> None:
@@ -172,7 +172,7 @@ def _match_cones(sides: _Sides) -> None:
 
 
 def _folded(
-    side: _Side, edges_of: Callable[[str], List[Edge]], number: Callable[[Hashable], int]
+    side: _MatchingSide, edges_of: Callable[[str], List[Edge]], number: Callable[[Hashable], int]
 ) -> Dict[str, int]:
     """The cone number of each free node in one direction.
 
@@ -204,7 +204,7 @@ def _folded(
 
 
 def _word_of(
-    side: _Side, name: str, other: str, folded: Mapping[str, int]
+    side: _MatchingSide, name: str, other: str, folded: Mapping[str, int]
 ) -> Union[str, int, None]:
     """A neighbour's common name or number.
 
@@ -215,7 +215,7 @@ def _word_of(
     return folded[other] if _comes_first(side, name, other) else None
 
 
-def _comes_first(side: _Side, name: str, other: str) -> bool:
+def _comes_first(side: _MatchingSide, name: str, other: str) -> bool:
     """Whether a free neighbour must be folded first; an edge that closes a loop is cut."""
     return (
         other in side.free
@@ -255,7 +255,7 @@ class _Index:
         touched: free neighbours of nodes matched since then.
     """
 
-    def __init__(self, side: _Side):
+    def __init__(self, side: _MatchingSide):
         self._side = side
         self._edges = {
             name: (side.inputs(name), side.consumers(name))

@@ -59,8 +59,8 @@ def _attribute_change(
     ):
         return
     if _is_tensor(old) and _is_tensor(new):
-        # type: ignore[union-attr]  # _is_tensor has seen to it
-        values = tensor_change(old.tensor, new.tensor)
+        # _is_tensor has seen to it
+        values = tensor_change(old.tensor, new.tensor)  # type: ignore[union-attr]
         if values:
             yield Change(
                 name, categories.CONSTANT, values[0], values[1], part=attribute, value=_bytes(new)

@@ -17,7 +17,7 @@ from graphmp.wording import plural
 MAPS = ("collection_def", "signature_def")
 
 
-class _Part(NamedTuple):
+class _DocumentPart(NamedTuple):
     """One part, a word for its size, and the part itself."""
 
     data: bytes
@@ -54,7 +54,9 @@ def apply_part(meta_graph: tf.MetaGraphDef, change: Change) -> None:
         entries[key].CopyFrom(change.value)
 
 
-def _changes(category: str, old: Dict[str, _Part], new: Dict[str, _Part]) -> Iterator[Change]:
+def _changes(
+    category: str, old: Dict[str, _DocumentPart], new: Dict[str, _DocumentPart]
+) -> Iterator[Change]:
     for name in sorted(set(old) | set(new)):
         if name not in old or name not in new or old[name].data != new[name].data:
             texts = [parts[name].text if name in parts else None for parts in (old, new)]
@@ -63,7 +65,7 @@ def _changes(category: str, old: Dict[str, _Part], new: Dict[str, _Part]) -> Ite
             )
 
 
-def _parts(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, _Part]]:
+def _parts(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, _DocumentPart]]:
     graph_def = meta_graph.graph_def
     for owner, prefix in ((meta_graph, ""), (graph_def, ""), (graph_def.library, "library.")):
         for field, value in owner.ListFields():
@@ -80,21 +82,21 @@ def _parts(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, _Part]]:
                     prefix + field.name,
                     _message(alone, alone)
                     if field.message_type
-                    else _Part(serialize(alone), str(value), alone),
+                    else _DocumentPart(serialize(alone), str(value), alone),
                 )
 
 
-def _message(message: Any, value: Any) -> _Part:
-    return _Part(serialize(message), plural(message.ByteSize(), "byte"), value)
+def _message(message: Any, value: Any) -> _DocumentPart:
+    return _DocumentPart(serialize(message), plural(message.ByteSize(), "byte"), value)
 
 
-def _functions(meta_graph: tf.MetaGraphDef) -> Dict[str, _Part]:
+def _functions(meta_graph: tf.MetaGraphDef) -> Dict[str, _DocumentPart]:
     return {
         of_function(name): _function(function) for name, function in library(meta_graph).items()
     }
 
 
-def _function(function: Any) -> _Part:
+def _function(function: Any) -> _DocumentPart:
     head = type(function)()
     head.CopyFrom(function)
     for field in ("node_def", "ret"):
@@ -103,7 +105,7 @@ def _function(function: Any) -> _Part:
         ", ".join(_argument(a) for a in args)
         for args in (function.signature.input_arg, function.signature.output_arg)
     )
-    return _Part(
+    return _DocumentPart(
         serialize(head),
         "(%s) -> (%s), %s" % (arguments, results, plural(len(function.node_def), "node")),
         function,

@@ -8,7 +8,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.compare import colours
-from graphmp.compare.changes import Body, Change
+from graphmp.compare.changes import BodyPair, Change
 from graphmp.compare.neighbourhood import neighbourhood
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.errors import GraphmpError
@@ -22,7 +22,7 @@ _HALF_BORDER = "#1565c0"
 _MOST_COMPARED = 20000  # names; difflib takes about a second for as many
 
 
-class _Side(NamedTuple):
+class _DotSide(NamedTuple):
     """One graph for rendering.
 
     Its names for the node asked about (None if missing) and for the nodes shown, and the converted
@@ -72,7 +72,7 @@ def render(diff: Reviewed, node: str, depth: int = 1, most: int = 150) -> str:
     return "\n".join(lines + ["}", ""])
 
 
-def _find(diff: Reviewed, path: str) -> Tuple[Body, Optional[str], Optional[str]]:
+def _find(diff: Reviewed, path: str) -> Tuple[BodyPair, Optional[str], Optional[str]]:
     """The body of the node, and its names in both graphs."""
     bodies = {body.name: body for body in diff.bodies}
     for place, name in places(path, bodies):
@@ -119,12 +119,12 @@ def _close(diff: Reviewed, path: str) -> str:
 
 def _sides(
     names: Tuple[str, str],
-    body: Body,
+    body: BodyPair,
     before: Optional[str],
     after: Optional[str],
     depth: int,
     most: int,
-) -> List[_Side]:
+) -> List[_DotSide]:
     old = list(neighbourhood(body.before, before, depth, most)) if before is not None else []
     new = list(neighbourhood(body.after, after, depth, most)) if after is not None else []
     formerly = {new_name: old_name for old_name, new_name in body.renamed.items()}
@@ -139,18 +139,18 @@ def _sides(
             if name in body.after.nodes
         ]
     return [
-        _Side("original", names[0], body.before, before, old, dict(body.renamed)),
-        _Side("converted", names[1], body.after, after, new, {}),
+        _DotSide("original", names[0], body.before, before, old, dict(body.renamed)),
+        _DotSide("converted", names[1], body.after, after, new, {}),
     ]
 
 
-def _title(side: _Side, most: int) -> str:
+def _title(side: _DotSide, most: int) -> str:
     if side.node is None:
         return side.label + ": no such node"
     return side.label + (": the nearest %d nodes" % most if len(side.shown) >= most else "")
 
 
-def _statements(side: _Side, body: str, changes: Dict[str, Change]) -> Iterator[str]:
+def _statements(side: _DotSide, body: str, changes: Dict[str, Change]) -> Iterator[str]:
     """A statement for each node, then for each edge between two of them.
 
     Nodes are numbered, so that no name can break the syntax.

@@ -144,7 +144,7 @@ def rows(pattern: Pattern, expand: bool) -> List[str]:
     return [_row(pattern.text, pattern.part, before, after, pattern.reason, len(pattern.changes))]
 
 
-def group_row(group: importance.Group) -> str:
+def group_row(group: importance.PatternGroup) -> str:
     """The line of a group: its patterns if their nodes are equal, else the number of nodes.
 
     The latter with what the changes have in common.
@@ -177,7 +177,7 @@ def _what_of(pattern: Pattern) -> str:
     return what if pattern.category in _SPEAKS_FOR_ITSELF else "%s %s" % (pattern.category, what)
 
 
-def more_row(groups: Sequence[importance.Group]) -> str:
+def more_row(groups: Sequence[importance.PatternGroup]) -> str:
     """The line for groups that aren't shown."""
     return "and %s in %s: --all shows them" % (
         plural(sum(len(group.changes) for group in groups), "more change"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any, Counter, Iterable, NamedTuple, Sequence, Tuple
 
-from graphmp.compare.changes import Body
+from graphmp.compare.changes import BodyPair
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF, compute_dtype
 from graphmp.policy.op_sets import ARGUMENT, RESULT
@@ -43,7 +43,7 @@ class Counts(NamedTuple):
     casts: int
 
 
-def coverage(bodies: Sequence[Body]) -> Coverage:
+def coverage(bodies: Sequence[BodyPair]) -> Coverage:
     """The coverage of the converted side."""
     found = count(
         node

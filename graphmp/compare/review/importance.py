@@ -12,7 +12,7 @@ import re
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from graphmp.compare import categories, kinds, roles
-from graphmp.compare.changes import Body, Change
+from graphmp.compare.changes import BodyPair, Change
 from graphmp.compare.patterns import Pattern, stem
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.naming import SCOPE
@@ -46,7 +46,7 @@ _INITIALISER = re.compile(r"/Initializer/|/initial_value$|/Assign$")
 _FOLDED = (CASTS, LOSS_SCALE, REST)
 
 
-class Group(NamedTuple):
+class PatternGroup(NamedTuple):
     """Patterns with one meaning."""
 
     patterns: Tuple[Pattern, ...]
@@ -81,7 +81,7 @@ class Section(NamedTuple):
     """One of SECTIONS with its groups, the most important first."""
 
     name: str
-    groups: Tuple[Group, ...]
+    groups: Tuple[PatternGroup, ...]
 
     @property
     def size(self) -> int:
@@ -128,7 +128,7 @@ def kind_of(change: Change) -> str:
     return change.kind or (known.kind if known else "")
 
 
-def _op(change: Change, bodies: Mapping[str, Body]) -> str:
+def _op(change: Change, bodies: Mapping[str, BodyPair]) -> str:
     node = bodies[change.body].after.nodes.get(change.node) if change.body in bodies else None
     return str(node.op) if node is not None else ""
 
@@ -168,12 +168,12 @@ def _scope(path: str) -> str:
 
 def _ordered(
     section: str, groups: Dict[Tuple[str, ...], List[Pattern]], diff: Reviewed
-) -> Tuple[Group, ...]:
+) -> Tuple[PatternGroup, ...]:
     """The loss scale's in the order of its path; others by the bytes that the nodes move.
 
     Equal ones are in the order of the patterns.
     """
-    made = [Group(tuple(patterns)) for patterns in groups.values()]
+    made = [PatternGroup(tuple(patterns)) for patterns in groups.values()]
     if section == LOSS_SCALE:
         return tuple(
             sorted(

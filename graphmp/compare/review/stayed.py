@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
-from graphmp.compare.changes import Kept
+from graphmp.compare.changes import KeptReason
 from graphmp.compare.patterns import common, stem
 from graphmp.compare.review.work import Work
 from graphmp.naming import in_body
@@ -46,7 +46,7 @@ class Stayed(NamedTuple):
     bytes: int = 0
 
 
-def stayed_float32(worked: Mapping[str, Work], kept: Sequence[Kept]) -> Stayed:
+def stayed_float32(worked: Mapping[str, Work], kept: Sequence[KeptReason]) -> Stayed:
     """The ops in float32, with the report's reasons.
 
     Args:

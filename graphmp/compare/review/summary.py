@@ -20,7 +20,7 @@ from graphmp.tf_hooks.op_definitions import op_definitions
 from graphmp.verify import Claim
 
 
-class Clip(NamedTuple):
+class ModelClip(NamedTuple):
     """A clip of the model's own between a loss's gradients and their updates.
 
     Attributes:
@@ -38,7 +38,7 @@ class Clip(NamedTuple):
     after_unscale: Optional[bool]
 
 
-class Loss(NamedTuple):
+class ReportedLoss(NamedTuple):
     """A loss in the report.
 
     Attributes:
@@ -57,7 +57,7 @@ class Loss(NamedTuple):
     gradients: int
     updates: int
     scale: str
-    clips: Optional[Tuple[Clip, ...]]
+    clips: Optional[Tuple[ModelClip, ...]]
 
 
 class Reported(NamedTuple):
@@ -88,7 +88,7 @@ class Reported(NamedTuple):
     repaired: int
     repaired_ops: Tuple[Tuple[str, int], ...]
     clip_norm: Optional[float]
-    losses: Tuple[Loss, ...]
+    losses: Tuple[ReportedLoss, ...]
 
 
 class Summary(NamedTuple):
@@ -185,12 +185,12 @@ def _reported(report: Dict[str, Any]) -> Reported:
     )
 
 
-def _loss(row: Dict[str, Any]) -> Loss:
+def _loss(row: Dict[str, Any]) -> ReportedLoss:
     seeds, gradients, updates = (
         len(row.get(name) or ()) for name in ("seeds", "gradients", "updates")
     )
     clips = tuple(map(_clip, row["user_clips"])) if "user_clips" in row else None
-    return Loss(
+    return ReportedLoss(
         row.get("gradient_scope") or "",
         tuple(row.get("loss") or ()),
         seeds,
@@ -201,8 +201,8 @@ def _loss(row: Dict[str, Any]) -> Loss:
     )
 
 
-def _clip(row: Dict[str, Any]) -> Clip:
-    return Clip(
+def _clip(row: Dict[str, Any]) -> ModelClip:
+    return ModelClip(
         row.get("node") or "",
         row.get("kind") or "",
         row.get("norm"),

@@ -6,7 +6,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.compare.review.flow import Flow
 from graphmp.compare.review.stayed import Op, Stayed
-from graphmp.compare.review.summary import Clip, Loss, Summary
+from graphmp.compare.review.summary import ModelClip, ReportedLoss, Summary
 from graphmp.verify import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED
 from graphmp.wording import more, plural, some
 
@@ -191,7 +191,7 @@ def _variables(summary: Summary) -> str:
 
 def _losses(summary: Summary) -> Iterator[Row]:
     """The losses in the report, each with the path of its scale, and other scales of the graph."""
-    losses: Tuple[Loss, ...] = summary.reported.losses if summary.reported else ()
+    losses: Tuple[ReportedLoss, ...] = summary.reported.losses if summary.reported else ()
     flows = {flow.scale: flow for flow in summary.flows}
     others = [flow for flow in summary.flows if flow.scale not in {loss.scale for loss in losses}]
     if not losses and not others:
@@ -222,7 +222,7 @@ def _losses(summary: Summary) -> Iterator[Row]:
         yield Row("", more(hidden) + " in report.json")
 
 
-def _loss(loss: Loss, flow: Optional[Flow], summary: Summary) -> str:
+def _loss(loss: ReportedLoss, flow: Optional[Flow], summary: Summary) -> str:
     counts = ", ".join(
         (
             plural(loss.seeds, "seed"),
@@ -243,7 +243,7 @@ def _scale(flow: Flow) -> str:
     return "scale dynamic from %s" % start if flow.is_dynamic else "scale fixed %s" % start
 
 
-def _clip(loss: Optional[Loss], flow: Optional[Flow], summary: Summary) -> str:
+def _clip(loss: Optional[ReportedLoss], flow: Optional[Flow], summary: Summary) -> str:
     """The clip and its owner.
 
     graphmp's is in the graph below a loss scale, else in the report; the model's own in the report.
@@ -262,7 +262,7 @@ def _clip(loss: Optional[Loss], flow: Optional[Flow], summary: Summary) -> str:
     return "clip none" if loss and loss.clips is not None else "no clip of graphmp's"
 
 
-def _own_clip(clip: Clip) -> str:
+def _own_clip(clip: ModelClip) -> str:
     if clip.limits:
         return "%s to [%s]" % (
             clip.kind,

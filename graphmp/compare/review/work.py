@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Dict, Iterator, NamedTuple, Sequence, Tuple
 
 from graphmp.compare import roles
-from graphmp.compare.changes import Body
+from graphmp.compare.changes import BodyPair
 from graphmp.graph.shapes.shapes import recorded_elements, recorded_shape
 from graphmp.graph.shapes.trip_counts import trip_counts, trips
 from graphmp.graph.state.state import State
@@ -38,12 +38,12 @@ class Work(NamedTuple):
     is_half: bool
 
 
-def work(bodies: Sequence[Body], state: State) -> Dict[str, Work]:
+def work(bodies: Sequence[BodyPair], state: State) -> Dict[str, Work]:
     """The float32 and half-precision ops of the training steps by path; of all without training."""
     return {path: found for body in bodies for path, found in _works(body, state)}
 
 
-def _works(body: Body, state: State) -> Iterator[Tuple[str, Work]]:
+def _works(body: BodyPair, state: State) -> Iterator[Tuple[str, Work]]:
     view, in_main = body.after, not body.name
     step = view.ancestors(state.writes) if in_main and state.writes else view.nodes.keys()
     measured = _Bytes(view)

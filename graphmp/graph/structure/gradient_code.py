@@ -21,8 +21,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure import gradient_names
 from graphmp.graph.structure.frames import frames
-from graphmp.graph.structure.gradient_names import Claim
-from graphmp.graph.structure.gradient_record import Recorded
+from graphmp.graph.structure.gradient_names import NameClaim
+from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import GraphView
@@ -42,14 +42,14 @@ class GradientCode(NamedTuple):
 
 
 def gradient_code(
-    view: GraphView, given: Sequence[str] = (), recorded: Sequence[Recorded] = ()
+    view: GraphView, given: Sequence[str] = (), recorded: Sequence[RecordedCall] = ()
 ) -> Dict[str, Set[str]]:
     """The nodes of gradient code by name scope, from `find`."""
     return find(view, given, recorded).scopes
 
 
 def find(
-    view: GraphView, given: Sequence[str] = (), recorded: Sequence[Recorded] = ()
+    view: GraphView, given: Sequence[str] = (), recorded: Sequence[RecordedCall] = ()
 ) -> GradientCode:
     """Gradient code: nodes below an `X_grad/` of a scope, and the scope's own seeds and sums.
 
@@ -105,10 +105,10 @@ def idle_nodes(
 
 
 def _judged(
-    view: GraphView, claims: Dict[str, Claim], recorded: AbstractSet[str]
+    view: GraphView, claims: Dict[str, NameClaim], recorded: AbstractSet[str]
 ) -> Tuple[Set[str], Dict[str, str]]:
     """Nodes below an `X_grad/` that isn't a gradient of X, and undecided ones with their X."""
-    groups: Dict[Claim, List[str]] = {}
+    groups: Dict[NameClaim, List[str]] = {}
     for name, claim in claims.items():
         groups.setdefault(claim, []).append(name)
     refuted: Set[str] = set()
@@ -125,7 +125,7 @@ def _judged(
     return refuted, uncertain
 
 
-class _Place(NamedTuple):
+class _Origin(NamedTuple):
     """The origin of the gradients that a group of nodes takes.
 
     Attributes:
@@ -138,19 +138,19 @@ class _Place(NamedTuple):
     ahead: bool
 
 
-_FORWARD, _NOWHERE = _Place(behind=False, ahead=True), _Place(behind=False, ahead=False)
+_FORWARD, _NOWHERE = _Origin(behind=False, ahead=True), _Origin(behind=False, ahead=False)
 
 
 class _Direction:
     """Determines the direction in which gradients run through nodes."""
 
-    def __init__(self, view: GraphView, claims: Dict[str, Claim], recorded: AbstractSet[str]):
+    def __init__(self, view: GraphView, claims: Dict[str, NameClaim], recorded: AbstractSet[str]):
         self._view, self._claims, self._recorded = view, claims, recorded
         self._order = {name: place for place, name in enumerate(in_order(view, view.nodes.keys()))}
         self._after = view.descendants({*claims, *recorded}, control=False)
         self._frames = frames(view)
 
-    def taken(self, claim: Claim, nodes: List[str]) -> _Place:
+    def taken(self, claim: NameClaim, nodes: List[str]) -> _Origin:
         """The origin of the gradients that nodes take."""
         own = set(nodes)
         ahead = zeros = False
@@ -165,16 +165,16 @@ class _Direction:
                 name in self._claims
                 and self._comes_behind(self._claims[name].forward, claim.forward)
             ):
-                return _Place(behind=True, ahead=ahead)
+                return _Origin(behind=True, ahead=ahead)
             ahead = (
                 ahead or name in self._claims or name in self._recorded
             )  # recorded calls are complete
             zeros = zeros or self._is_zero(name, claim.scope)
             if name in self._after and name not in self._claims and name not in self._recorded:
                 waiting.extend(port.node for port in self._view.inputs(name))
-        return _Place(behind=zeros and not ahead, ahead=ahead)
+        return _Origin(behind=zeros and not ahead, ahead=ahead)
 
-    def is_start(self, claim: Claim, nodes: List[str]) -> bool:
+    def is_start(self, claim: NameClaim, nodes: List[str]) -> bool:
         """Whether gradient code of the same call reads nodes that start from `grad_ys`.
 
         Before 1.5 these were not copied.

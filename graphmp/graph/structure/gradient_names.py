@@ -22,17 +22,17 @@ _GRAD = re.compile(
 _GRADIENTS = re.compile(r"^gradients(_\d+)?$")
 
 
-class Claim(NamedTuple):
+class NameClaim(NamedTuple):
     """A claim by name: the node is in gradient code of `scope`, below the gradient of `forward`."""
 
     scope: str
     forward: str
 
 
-def claims(names: AbstractSet[str]) -> Dict[str, Claim]:
+def claims(names: AbstractSet[str]) -> Dict[str, NameClaim]:
     """The claims of each name; most nodes of gradient code have one, other nodes none."""
     split = ((name, _split(name.split("/"), names)) for name in names if "_grad" in name)
-    return {name: Claim(*found) for name, found in split if found}
+    return {name: NameClaim(*found) for name, found in split if found}
 
 
 def gradient_scopes(names: AbstractSet[str]) -> Set[str]:
@@ -45,7 +45,7 @@ def gradient_scopes(names: AbstractSet[str]) -> Set[str]:
 
 def proposed(
     names: AbstractSet[str],
-    made: Mapping[str, Claim],
+    made: Mapping[str, NameClaim],
     given: Iterable[str] = (),
     without: AbstractSet[str] = frozenset(),
 ) -> Dict[str, Set[str]]:
@@ -69,7 +69,7 @@ def proposed(
 
 
 def _scopes(
-    names: AbstractSet[str], made: Mapping[str, Claim], without: AbstractSet[str] = frozenset()
+    names: AbstractSet[str], made: Mapping[str, NameClaim], without: AbstractSet[str] = frozenset()
 ) -> Set[str]:
     scopes = {claim.scope for name, claim in made.items() if name not in without}
     unnamed = {

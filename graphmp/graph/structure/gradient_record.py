@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.structure.view import Port
 
 
-class Recorded(NamedTuple):
+class RecordedCall(NamedTuple):
     """One call, with the calls inside it.
 
     Attributes:
@@ -39,7 +39,7 @@ class Recorded(NamedTuple):
         return self._asdict()
 
     @classmethod
-    def from_json(cls, values: Dict[str, Any]) -> Recorded:
+    def from_json(cls, values: Dict[str, Any]) -> RecordedCall:
         """The inverse of `as_json`, also after a round trip through JSON."""
         read = dict(values, forward=tuple(values["forward"]), losses=tuple(values["losses"]))
         read["seeds"] = tuple(Port(*port) for port in values["seeds"])
@@ -48,11 +48,11 @@ class Recorded(NamedTuple):
 
 
 def valid(
-    recorded: Sequence[Recorded],
+    recorded: Sequence[RecordedCall],
     nodes: Iterable[tf.NodeDef],
     given: Sequence[str] = (),
     in_function: bool = False,
-) -> List[Recorded]:
+) -> List[RecordedCall]:
     """The recorded calls that a graph contains, each with a scope of its own.
 
     Args:
@@ -65,7 +65,7 @@ def valid(
     if not calls:
         return []
     ops = {node.name: node.op for node in nodes}
-    found: List[Recorded] = []
+    found: List[RecordedCall] = []
     known: Set[str] = set()
     scopes: Set[str] = set()
     for call in sorted(calls, key=lambda call: -len(call.nodes)) if in_function else calls:
@@ -77,7 +77,7 @@ def valid(
     return found
 
 
-def _holds(call: Recorded, ops: Mapping[str, str]) -> bool:
+def _holds(call: RecordedCall, ops: Mapping[str, str]) -> bool:
     """Whether a graph has the nodes that a call made and the nodes that it was given."""
     ports = [*call.seeds, *(gradient for _, gradient in call.results)]
     return all(ops.get(name) == op for name, op in call.nodes.items()) and all(
@@ -85,7 +85,7 @@ def _holds(call: Recorded, ops: Mapping[str, str]) -> bool:
     )
 
 
-def _overruled(call: Recorded, given: Sequence[str]) -> bool:
+def _overruled(call: RecordedCall, given: Sequence[str]) -> bool:
     scopes = [scope.strip("/") for scope in given]
     return call.scope not in scopes and any(
         name.startswith(scope + "/") for scope in scopes for name in call.nodes

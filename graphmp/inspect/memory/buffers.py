@@ -35,7 +35,7 @@ _READ_NOTHING = {op for op in HANDLE_OPS if op.startswith("TensorArray")} - ARRA
 _NOTHING: Mapping[Port, Port] = {}
 
 
-class Written(NamedTuple):
+class WrittenTensors(NamedTuple):
     """The tensors that a node writes into an array or list in a step, also inside functions."""
 
     node: str
@@ -69,7 +69,7 @@ class Buffers:
         self._sizes = sizes
         self._aliases = Aliases(graph, sizes, {**library.passed_through(graph, sizes), **given})
         self._joined: Dict[Port, Port] = {}
-        self.contents: Dict[Port, List[Written]] = {}
+        self.contents: Dict[Port, List[WrittenTensors]] = {}
         for name in graph.view.nodes:
             for handle, written in [*self._written(name), *self._written_inside(name, library)]:
                 self.contents.setdefault(self._aliases.maker(handle), []).append(written)
@@ -117,7 +117,7 @@ class Buffers:
             self.contents[buffer][0].dtype if buffer in self.contents else self._sizes.dtype(buffer)
         )
 
-    def _written(self, name: str) -> Iterator[Tuple[Port, Written]]:
+    def _written(self, name: str) -> Iterator[Tuple[Port, WrittenTensors]]:
         """The tensors that a node writes, with their handles.
 
         Without those that are part of another already.
@@ -137,10 +137,12 @@ class Buffers:
             trips = max(1, graph.trips(name) // graph.trips(holder.node))
             yield (
                 inputs[0],
-                Written(name, self._sizes.dtype(value), self._sizes.tensor_bytes(value) * trips),
+                WrittenTensors(
+                    name, self._sizes.dtype(value), self._sizes.tensor_bytes(value) * trips
+                ),
             )
 
-    def _written_inside(self, name: str, library: Library) -> Iterator[Tuple[Port, Written]]:
+    def _written_inside(self, name: str, library: Library) -> Iterator[Tuple[Port, WrittenTensors]]:
         """The tensors that a node's functions write, with the handles passed to them."""
         node, inputs = self._graph.view.nodes[name], self._graph.view.inputs(name)
         given = inputs[1:] if node.op in CHOICES else inputs
@@ -158,6 +160,6 @@ class Buffers:
                 ).contents
                 for port, argument in zip(given, body.arguments):
                     yield from (
-                        (port, Written(name, row.dtype, row.bytes * trips))
+                        (port, WrittenTensors(name, row.dtype, row.bytes * trips))
                         for row in contents.get(argument, ())
                     )

@@ -9,14 +9,14 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.structure.view import parse_input
 from graphmp.inspect.attempt import attempt
-from graphmp.inspect.memory.memory import Kept, Memory, Tensor, memory
+from graphmp.inspect.memory.memory import KeptTensors, Memory, Tensor, memory
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import Decisions, decide
 
 _INSERTED = "_graphmp_"  # in the name of a cast, after that of its source
 
 
-class Comparison(NamedTuple):
+class MemoryComparison(NamedTuple):
     """The memory of a graph and of its conversion.
 
     Attributes:
@@ -39,7 +39,7 @@ class Comparison(NamedTuple):
 class Compared(NamedTuple):
     """The numbers, and the conversion for running it."""
 
-    comparison: Comparison
+    comparison: MemoryComparison
     converted: Optional[tf.MetaGraphDef]
 
 
@@ -60,12 +60,14 @@ def compare(
         reasons = _Reasons(decide(meta_graph, config, policy)[""])
         after = after._replace(activations=_explained(after.activations, reasons))
     return Compared(
-        Comparison(found.unknown, bool(batch_size), found.before, after, found.error, found.notes),
+        MemoryComparison(
+            found.unknown, bool(batch_size), found.before, after, found.error, found.notes
+        ),
         found.converted,
     )
 
 
-def _explained(kept: Kept, reasons: _Reasons) -> Kept:
+def _explained(kept: KeptTensors, reasons: _Reasons) -> KeptTensors:
     return kept._replace(
         tensors=[tensor._replace(reason=reasons.of(tensor)) for tensor in kept.tensors]
     )

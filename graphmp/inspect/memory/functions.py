@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Port
 from graphmp.inspect.memory.aliases import Aliases
-from graphmp.inspect.sizes import Recorded, Sizes
+from graphmp.inspect.sizes import ShapeSource, Sizes
 from graphmp.policy.dtypes import VARIANT
 from graphmp.policy.op_sets import ARGUMENT, RESULT, WHILES
 from graphmp.rewrite.units import TypedGraph
@@ -16,7 +16,7 @@ from graphmp.tf_hooks import bodies
 from graphmp.tf_hooks.op_defs import OpDefs
 
 
-class Body(NamedTuple):
+class FunctionBody(NamedTuple):
     """A function's graph, its sizes, and its arguments and results as tensors of that graph."""
 
     graph: TypedGraph
@@ -62,7 +62,7 @@ class Library:
 
     def body(
         self, name: str, arguments: Sequence[Optional[Sequence[int]]], unknown: int
-    ) -> Optional[Body]:
+    ) -> Optional[FunctionBody]:
         """A function by its name and its arguments' dimensions.
 
         None if it can't be read or is missing.
@@ -74,9 +74,9 @@ class Library:
         graph = TypedGraph(graph_def, self._op_defs)
         ports = [Port(argument.name, 0) for argument in function.signature.input_arg]
         results = [graph.view.inputs(node.name)[0] for node in graph_def.node if node.op == RESULT]
-        return Body(
+        return FunctionBody(
             graph,
-            Sizes(graph, Recorded(graph_def, unknown), dict(zip(ports, arguments))),
+            Sizes(graph, ShapeSource(graph_def, unknown), dict(zip(ports, arguments))),
             ports,
             results,
         )

@@ -14,7 +14,7 @@ from graphmp.inspect.memory.buffers import Buffers
 from graphmp.inspect.memory.functions import Library
 from graphmp.inspect.memory.held import Held, held
 from graphmp.inspect.memory.liveness import IN_PLACE, Interval, alive, highest
-from graphmp.inspect.sizes import Recorded, Sizes
+from graphmp.inspect.sizes import ShapeSource, Sizes
 from graphmp.inspect.training_step import Training, is_gradient_code, late_nodes, step_nodes
 from graphmp.policy.dtypes import FLOATS
 from graphmp.policy.op_sets import PLACEHOLDERS, VARIABLE_OPS
@@ -47,7 +47,7 @@ class Tensor(NamedTuple):
     reason: str = ""
 
 
-class Kept(NamedTuple):
+class KeptTensors(NamedTuple):
     """Tensors of one kind that are kept for the backward pass, the largest first, and their sum."""
 
     bytes: int
@@ -76,15 +76,15 @@ class Memory(NamedTuple):
     """
 
     trains: bool
-    activations: Kept
-    copies: Kept
-    integers: Kept
-    feeds: Kept
+    activations: KeptTensors
+    copies: KeptTensors
+    integers: KeptTensors
+    feeds: KeptTensors
     peak: Peak
     held: Held
 
 
-def memory(meta_graph: tf.MetaGraphDef, training: Training, shapes: Recorded) -> Memory:
+def memory(meta_graph: tf.MetaGraphDef, training: Training, shapes: ShapeSource) -> Memory:
     """Measure a graph.
 
     Args:
@@ -96,7 +96,7 @@ def memory(meta_graph: tf.MetaGraphDef, training: Training, shapes: Recorded) ->
 
 
 class _Step:
-    def __init__(self, meta_graph: tf.MetaGraphDef, training: Training, shapes: Recorded):
+    def __init__(self, meta_graph: tf.MetaGraphDef, training: Training, shapes: ShapeSource):
         op_defs = OpDefs(meta_graph)
         self._meta_graph = meta_graph
         self._training = training
@@ -186,9 +186,9 @@ class _Step:
             )
         return 0 if buffer.node in self._late else self._buffers.bytes(buffer)
 
-    def _kept(self, kept: Mapping[Port, int]) -> Kept:
+    def _kept(self, kept: Mapping[Port, int]) -> KeptTensors:
         tensors = [self._tensor(buffer, size) for buffer, size in kept.items() if size]
-        return Kept(sum(tensor.bytes for tensor in tensors), _largest_first(tensors))
+        return KeptTensors(sum(tensor.bytes for tensor in tensors), _largest_first(tensors))
 
     def _peak(self, lives: Mapping[Port, Interval]) -> Peak:
         sizes = {buffer: self._buffers.bytes(buffer) for buffer in lives}

@@ -19,14 +19,14 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
 from graphmp.policy.op_sets import ARGUMENT, CALLS, CHOICES, RESULT, WHILES
-from graphmp.scaling.degrees.homogeneity import Analysis, Code, Degree
+from graphmp.scaling.degrees.homogeneity import Analysis, Degree, ScaledCode
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
 
 Results = Optional[Tuple[Degree, ...]]
 
 
-class Calls:
+class CalledFunctions:
     """The functions of a library, and how they transform degrees."""
 
     def __init__(self, library: tf.GraphDef, op_defs: OpDefs):
@@ -97,7 +97,7 @@ class Calls:
             for port in results
         )
 
-    def _code(self, view: GraphView, arguments: AbstractSet[Port]) -> Code:
+    def _code(self, view: GraphView, arguments: AbstractSet[Port]) -> ScaledCode:
         """A whole body, as code that starts from its arguments."""
         types = {name: self._op_defs.signature(node) for name, node in view.nodes.items()}
 
@@ -114,7 +114,7 @@ class Calls:
             return self.results(view.nodes[name], given)
 
         calls = CALLS | self._functions.keys()
-        return Code(
+        return ScaledCode(
             view,
             view.nodes.keys(),
             arguments,

@@ -69,7 +69,7 @@ _KEEPS_ITS_ARRAY = ARRAY_WRITES.keys() | ENTERS | SWITCHES | {"Identity"}
 _MOST_GUESSES = 2  # of the degree of a loop variable: from its Enter, and from its NextIteration
 
 
-class Code(NamedTuple):
+class ScaledCode(NamedTuple):
     """Gradient code through which the scale is followed.
 
     Attributes:
@@ -95,7 +95,7 @@ class Code(NamedTuple):
     called: Called = lambda name, given: None
 
 
-class Degrees(NamedTuple):
+class ScaleEffect(NamedTuple):
     """The effect of the scale on gradient code.
 
     Attributes:
@@ -119,7 +119,7 @@ class Degrees(NamedTuple):
         return 0 if port.node in self.rescale else self.outputs.get(port, self.of.get(port.node, 0))
 
 
-def degrees(code: Code) -> Degrees:
+def degrees(code: ScaledCode) -> ScaleEffect:
     """Follow the scale from the seeds through gradient code."""
     return Analysis(code, dict.fromkeys(code.seeds, 1)).degrees
 
@@ -131,7 +131,7 @@ class Analysis:
         degrees: the result.
     """
 
-    def __init__(self, code: Code, given: Mapping[Port, Degree]):
+    def __init__(self, code: ScaledCode, given: Mapping[Port, Degree]):
         """`given`: the initial degrees."""
         self._code = code
         self._view = code.view
@@ -270,7 +270,7 @@ class Analysis:
         """The node that creates the TensorArray that a node writes."""
         return self._view.behind(Port(name, 0), _KEEPS_ITS_ARRAY).node
 
-    def _finished(self) -> Degrees:
+    def _finished(self) -> ScaleEffect:
         reasons = {
             True: Reason(LOSS_SCALE, "compares with scaled gradients"),
             False: Reason(LOSS_SCALE, "reads unscaled gradients"),
@@ -288,7 +288,7 @@ class Analysis:
             for name, reason in kept.items()
             if self._view.nodes[name].op not in self._allow
         }
-        return Degrees(
+        return ScaleEffect(
             self._of, self._multiplied, self._rescaled, self._unclear, self._outputs, float32
         )
 

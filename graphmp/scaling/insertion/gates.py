@@ -66,7 +66,7 @@ _ADDS = frozenset(("AssignAdd", "ScatterAdd", "ScatterNdAdd"))
 _RETURNS_THE_VALUE = frozenset(("CountUpTo", "ResourceCountUpTo"))  # the variable's old value
 
 
-class Gates:
+class GateInsertion:
     """Inserts gates into one graph.
 
     Attributes:
@@ -490,12 +490,12 @@ class Gates:
         )
 
 
-_MAKE: Dict[str, Callable[[Gates, str, Port, int, str], Port]] = {
-    "zero": Gates._zero,
-    "one": Gates._one,
-    "old": Gates._old_value,
-    "rows": Gates._rows,
-    "slice": Gates._slice,
+_MAKE: Dict[str, Callable[[GateInsertion, str, Port, int, str], Port]] = {
+    "zero": GateInsertion._zero,
+    "one": GateInsertion._one,
+    "old": GateInsertion._old_value,
+    "rows": GateInsertion._rows,
+    "slice": GateInsertion._slice,
 }
 
 

@@ -50,8 +50,8 @@ from graphmp.scaling.insertion.arithmetic import Arithmetic
 from graphmp.scaling.insertion.checkpoints import ScaleState, initialise, save_and_restore
 from graphmp.scaling.insertion.first_step import FirstStep
 from graphmp.scaling.insertion.fragment import Fragment
-from graphmp.scaling.insertion.gates import Gates
-from graphmp.scaling.losses.inside import Body
+from graphmp.scaling.insertion.gates import GateInsertion
+from graphmp.scaling.losses.inside import OpenBody
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.returned import ARGUMENT, Applied, Threads
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -196,7 +196,7 @@ def _gives_scale(config: Config, plan: ScalePlan) -> bool:
     )
 
 
-def _add_inner(result: Inserted, plan: ScalePlan, body: Body, inner: Dict[str, Any]) -> None:
+def _add_inner(result: Inserted, plan: ScalePlan, body: OpenBody, inner: Dict[str, Any]) -> None:
     """Add to losses the work that functions do which take their gradients."""
     calls = body.calls | {
         in_body(each.body.name, call)
@@ -318,7 +318,7 @@ def _gate_behind(
     Returns:
         The control inputs of nodes, some of which are inserted later.
     """
-    gates, waits = Gates(editor, graph), {}  # type: Gates, Dict[str, Sequence[str]]
+    gates, waits = GateInsertion(editor, graph), {}  # type: GateInsertion, Dict[str, Sequence[str]]
     flags: Dict[int, Port] = {}
     for number in sorted({number for numbers in plan.behind.values() for number in numbers}):
         calls = sorted(plan.inside[number].body.once)
@@ -404,7 +404,7 @@ def _scale(
     plan: ScalePlan,
     scopes: Iterator[str],
     result: Inserted,
-    body: Optional[Body] = None,
+    body: Optional[OpenBody] = None,
     handles: bool = False,
     flags: Mapping[str, Port] = MappingProxyType({}),
 ) -> List[Arithmetic]:
@@ -482,7 +482,7 @@ def _gate(
     """Gate the writes of a step. Returns the gated and the ungated writes of each loss."""
     if plan is None:
         return [Gated([], []) for _ in made]
-    gates = Gates(editor, graph)
+    gates = GateInsertion(editor, graph)
     outside = {name: numbers for name, numbers in plan.by_loss.items() if not graph.looped(name)}
     ungated = {
         name: "it writes inside a while loop: a skipped step runs it all the same"
@@ -529,7 +529,7 @@ def _gate(
 
 def _flags(
     graph: TrainingGraph,
-    gates: Gates,
+    gates: GateInsertion,
     plan: SkipPlan,
     made: Sequence[Arithmetic],
     writes: Mapping[str, FrozenSet[int]],
@@ -593,7 +593,7 @@ def _row(
     loss: Loss,
     arithmetic: Optional[Arithmetic] = None,
     gated: Optional[Gated] = None,
-    body: Optional[Body] = None,
+    body: Optional[OpenBody] = None,
 ) -> Dict[str, Any]:
     """A row of the report's `losses`; `calls` are the calls of the function that contains it."""
     function = body.name if body else ""

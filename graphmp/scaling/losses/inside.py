@@ -30,7 +30,7 @@ from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.state import definitions, variable_behind, variable_keys, writes_itself
 from graphmp.graph.structure.calls import functions_named, with_called
 from graphmp.graph.structure.gradient_names import gradient_scopes
-from graphmp.graph.structure.gradient_record import Recorded, valid
+from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.policy.dtypes import RESOURCE
 from graphmp.policy.op_sets import ARGUMENT, CHOICES, RESULT, UPDATE_PREFIXES, VARIABLE_OPS, WHILES
@@ -57,7 +57,7 @@ class _Use(NamedTuple):
     sources: List[Set[str]]
 
 
-class Body:
+class OpenBody:
     """The body of a function, open for changes.
 
     Attributes:
@@ -154,7 +154,7 @@ class Body:
         write_back(graph_def, self._function, self._op_defs)
 
 
-def training_functions(graph_def: tf.GraphDef, recorded: Sequence[Recorded] = ()) -> Set[str]:
+def training_functions(graph_def: tf.GraphDef, recorded: Sequence[RecordedCall] = ()) -> Set[str]:
     """Functions that write state themselves and take gradients or have update kernels.
 
     Gradients are known by name or from recorded calls.
@@ -167,7 +167,7 @@ def training_functions(graph_def: tf.GraphDef, recorded: Sequence[Recorded] = ()
     }
 
 
-def _trains(function: Any, recorded: Sequence[Recorded]) -> bool:
+def _trains(function: Any, recorded: Sequence[RecordedCall]) -> bool:
     nodes = function.node_def
     if any(node.op.startswith(UPDATE_PREFIXES) for node in nodes) or gradient_scopes(
         {node.name for node in nodes}
@@ -178,13 +178,13 @@ def _trains(function: Any, recorded: Sequence[Recorded]) -> bool:
 
 def opened(
     functions: Iterable[Any], meta_graph: tf.MetaGraphDef, view: GraphView, op_defs: OpDefs
-) -> Iterator[Body]:
+) -> Iterator[OpenBody]:
     """The bodies of functions without unknown ops."""
     uses = _uses(meta_graph.graph_def, view)
     for function in functions:
         graph_def = as_graph(function, op_defs)
         if graph_def is not None:
-            yield Body(
+            yield OpenBody(
                 function, graph_def, meta_graph, view, uses[function.signature.name], op_defs
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import AbstractSet, NamedTuple, Tuple
 
 from graphmp.graph.structure.view import Port
-from graphmp.scaling.degrees.homogeneity import Degrees
+from graphmp.scaling.degrees.homogeneity import ScaleEffect
 
 
 class GradientScope(NamedTuple):
@@ -26,7 +26,7 @@ class GradientScope(NamedTuple):
     nodes: AbstractSet[str]
     seeds: Tuple[Port, ...]
     losses: Tuple[str, ...]
-    degrees: Degrees
+    degrees: ScaleEffect
     leaving: Tuple[Port, ...]
     call: str = ""
 

@@ -16,7 +16,7 @@ from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import CALLS, FILLS, NEXT_ITERATIONS, VARIABLE_OPS
 from graphmp.policy.traits import FORGETS_VALUES
-from graphmp.scaling.degrees.homogeneity import Code, Degrees, degrees
+from graphmp.scaling.degrees.homogeneity import ScaledCode, ScaleEffect, degrees
 from graphmp.scaling.losses.model import GradientScope
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
@@ -27,7 +27,7 @@ def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) ->
     nodes = _without_state(graph, nodes)
     nodes = nodes if call is not None else _whole(graph, nodes)
     seeds = tuple(_seeds(graph, scope, nodes))
-    code = Code(
+    code = ScaledCode(
         graph.view,
         nodes,
         frozenset(seeds),
@@ -55,7 +55,7 @@ def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) ->
 def call_scope(graph: TrainingGraph, call: str) -> GradientScope:
     """A call of gradient-taking functions, as code of its own."""
     leaving = [port for port in graph.read_ports(call) if graph.carries(port)]
-    return GradientScope(call, {call}, (), (), Degrees({}, {}, [], []), tuple(leaving), call)
+    return GradientScope(call, {call}, (), (), ScaleEffect({}, {}, [], []), tuple(leaving), call)
 
 
 def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:

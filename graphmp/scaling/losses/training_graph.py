@@ -14,7 +14,7 @@ from graphmp.graph.structure.branches import Conditions, conditions, sides
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.gradient_code import find
 from graphmp.graph.structure.gradient_names import differentiated
-from graphmp.graph.structure.gradient_record import Recorded, valid
+from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.once import once
 from graphmp.policy.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
@@ -28,11 +28,11 @@ from graphmp.policy.op_sets import (
     SWITCHES,
     UPDATE_PREFIXES,
 )
-from graphmp.scaling.degrees.called import Calls, Results
+from graphmp.scaling.degrees.called import CalledFunctions, Results
 from graphmp.scaling.degrees.homogeneity import Degree
 from graphmp.scaling.losses.allreduce import AllReduces
 from graphmp.scaling.losses.discovery import Discovered, Floats, discover
-from graphmp.scaling.losses.inside import Body, opened
+from graphmp.scaling.losses.inside import OpenBody, opened
 from graphmp.scaling.losses.returned import calls_of, taking
 from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 
@@ -69,9 +69,9 @@ class TrainingGraph:
         meta_graph: tf.MetaGraphDef,
         config: Config,
         op_defs: OpDefs,
-        recorded: Sequence[Recorded] = (),
+        recorded: Sequence[RecordedCall] = (),
         ends: Optional[AbstractSet[str]] = None,
-        inside: Sequence[Recorded] = (),
+        inside: Sequence[RecordedCall] = (),
     ):
         """Analyse the graph.
 
@@ -107,7 +107,7 @@ class TrainingGraph:
             else self._returning(config, inside)
         )
         self.gradients |= self.returning.keys()
-        self.calls = Calls(meta_graph.graph_def, op_defs)
+        self.calls = CalledFunctions(meta_graph.graph_def, op_defs)
         self.discovered = {
             "unnamed gradients %d" % number: found for number, found in enumerate(self._discover())
         }
@@ -117,7 +117,7 @@ class TrainingGraph:
             name: own for found in self.discovered.values() for name, own in found.forward.items()
         }
 
-    def _returning(self, config: Config, inside: Sequence[Recorded]) -> Dict[str, Set[str]]:
+    def _returning(self, config: Config, inside: Sequence[RecordedCall]) -> Dict[str, Set[str]]:
         graph_def = self.meta_graph.graph_def
         named = taking(graph_def, self.state.writing_functions)
         called = calls_of(graph_def, self.functions - self.state.writing_functions)
@@ -343,7 +343,7 @@ class TrainingGraph:
 
 
 def _takes_gradients(
-    body: Body, config: Config, op_defs: OpDefs, recorded: Sequence[Recorded]
+    body: OpenBody, config: Config, op_defs: OpDefs, recorded: Sequence[RecordedCall]
 ) -> bool:
     """Whether a function takes gradients without a telling name."""
     calls = valid(recorded, body.meta_graph.graph_def.node, in_function=True)

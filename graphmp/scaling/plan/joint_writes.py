@@ -34,7 +34,7 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 _FLAG = "^%d"  # represents a loss's flag among the nodes; no node has such a name
 
 
-class Flags(NamedTuple):
+class FlagWaits(NamedTuple):
     """The nodes that flags of losses wait for, and the nodes that wait for flags.
 
     Attributes:
@@ -47,7 +47,7 @@ class Flags(NamedTuple):
 
 
 def joint_writes(
-    graph: TrainingGraph, groups: Mapping[str, Hashable], flags: Flags
+    graph: TrainingGraph, groups: Mapping[str, Hashable], flags: FlagWaits
 ) -> Dict[str, Tuple[str, ...]]:
     """For each write the writes whose values must be finite for it, itself included.
 
@@ -85,7 +85,7 @@ def joint_writes(
     return result
 
 
-def _after(graph: TrainingGraph, flags: Flags) -> Callable[[str], List[str]]:
+def _after(graph: TrainingGraph, flags: FlagWaits) -> Callable[[str], List[str]]:
     """Direct dependents of a node.
 
     Readers, waiting nodes, and behind checked values the nodes that go by the flag.
@@ -131,7 +131,7 @@ def _order(starts: Iterable[str], after: Callable[[str], Iterable[str]]) -> List
 
 
 def _levels(
-    graph: TrainingGraph, order: List[str], writes: Mapping[str, Hashable], flags: Flags
+    graph: TrainingGraph, order: List[str], writes: Mapping[str, Hashable], flags: FlagWaits
 ) -> Dict[str, int]:
     after = _after(graph, flags)
     place = {name: number for number, name in enumerate(order)}

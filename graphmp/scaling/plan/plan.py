@@ -24,12 +24,12 @@ from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.gradient_names import gradient_scopes
-from graphmp.graph.structure.gradient_record import Recorded, valid
+from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.values import is_one
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import ADDS, EXITS, UPDATE_PREFIXES
 from graphmp.policy.reason import LOSS_SCALE, Reason
-from graphmp.scaling.losses.inside import Body, opened
+from graphmp.scaling.losses.inside import OpenBody, opened
 from graphmp.scaling.losses.loops import Path, iteration, pivot
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.model import GradientScope, Loss
@@ -78,17 +78,17 @@ class ScalePlan(NamedTuple):
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
     inside: Sequence[Inside] = ()
-    unscaled_inside: Sequence[Tuple[Body, Loss]] = ()
+    unscaled_inside: Sequence[Tuple[OpenBody, Loss]] = ()
     loops: Sequence[InLoop] = ()
     returned: Sequence[Inside] = ()
     behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})
-    recorded: Sequence[Recorded] = ()
+    recorded: Sequence[RecordedCall] = ()
 
 
 class StepInside(NamedTuple):
     """A function that trains inside: its body, the body's TrainingGraph, and the losses in it."""
 
-    body: Body
+    body: OpenBody
     graph: TrainingGraph
     losses: Sequence[Loss]
 
@@ -102,7 +102,7 @@ class Inside(NamedTuple):
         plan: the changes in it.
     """
 
-    body: Body
+    body: OpenBody
     graph: TrainingGraph
     plan: ScalePlan
 
@@ -126,7 +126,7 @@ def plan_scaling(
     config: Config,
     allow: AbstractSet[str],
     leave: bool,
-    recorded: Sequence[Recorded] = (),
+    recorded: Sequence[RecordedCall] = (),
 ) -> ScalePlan:
     """Decide on the losses of a graph.
 
@@ -272,7 +272,7 @@ def _unnamed(graph: TrainingGraph) -> Dict[str, AbstractSet[str]]:
     return {scope: graph.code[scope] for scope in [*graph.discovered, *graph.recorded]}
 
 
-def _recorded(graph: TrainingGraph) -> List[Recorded]:
+def _recorded(graph: TrainingGraph) -> List[RecordedCall]:
     return list(graph.recorded.values())
 
 
@@ -319,7 +319,7 @@ def _plan_returned(
     steps: Sequence[StepInside],
     config: Config,
     allow: AbstractSet[str],
-    recorded: Sequence[Recorded],
+    recorded: Sequence[RecordedCall],
 ) -> List[Inside]:
     """Decide on the gradient-taking functions whose results are applied elsewhere; all or none.
 
@@ -455,7 +455,7 @@ def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
 
 
 def steps_inside(
-    graph: TrainingGraph, config: Config, recorded: Sequence[Recorded] = ()
+    graph: TrainingGraph, config: Config, recorded: Sequence[RecordedCall] = ()
 ) -> Iterator[StepInside]:
     """The functions that train inside.
 
@@ -500,13 +500,13 @@ def _plan_functions(
     allow: AbstractSet[str],
     warnings: List[Dict[str, str]],
     returning: AbstractSet[str],
-) -> Tuple[List[Inside], List[Tuple[Body, Loss]]]:
+) -> Tuple[List[Inside], List[Tuple[OpenBody, Loss]]]:
     """Decide on the functions that train inside; report those that can't be scaled.
 
     Returns their losses too.
     """
     found: List[Inside] = []
-    unscaled: List[Tuple[Body, Loss]] = []
+    unscaled: List[Tuple[OpenBody, Loss]] = []
     for step in steps:
         plan = _planned(step.graph, step.losses, config, allow, [], returning)
         if plan.unscaled or (

@@ -47,7 +47,7 @@ from graphmp.graph.state.state_kinds import GO_ON, kind
 from graphmp.policy.op_sets import CALLS, VARIABLE_OPS
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
-from graphmp.scaling.plan.joint_writes import Flags, joint_writes
+from graphmp.scaling.plan.joint_writes import FlagWaits, joint_writes
 
 
 class SkipPlan(NamedTuple):
@@ -232,7 +232,7 @@ class _Planner:
             checked = [
                 set().union(own[n], *(own[other] for other in self._within[n])) for n in self._all
             ]
-            joined = joint_writes(self._graph, groups, Flags(checked, plan.by_loss))
+            joined = joint_writes(self._graph, groups, FlagWaits(checked, plan.by_loss))
             plan.by_value.update((name, joined[name]) for name in batch if joined[name])
 
     def _list_others(self, plan: SkipPlan) -> None:

@@ -16,7 +16,7 @@ import shlex
 from typing import Any, Dict, List, Mapping, Optional
 
 from graphmp.compare import colours
-from graphmp.compare.changes import Body
+from graphmp.compare.changes import BodyPair
 from graphmp.compare.render.model_explorer.graph import (
     CONVERTED,
     ORIGINAL,
@@ -65,7 +65,7 @@ def _converted(diff: Reviewed) -> List[Pane]:
     return [_pane(CONVERTED, body, body.after, {}) for body in diff.bodies if body.after.nodes]
 
 
-def _pane(side: str, body: Body, view: GraphView, names: Mapping[str, str]) -> Pane:
+def _pane(side: str, body: BodyPair, view: GraphView, names: Mapping[str, str]) -> Pane:
     return Pane(
         side,
         body.name,

@@ -14,8 +14,8 @@ from typing import Any, Dict
 from urllib.parse import quote, unquote
 
 try:
-    # type: ignore[import-not-found]  # installed where the files are looked at
-    import model_explorer
+    # installed where the files are looked at
+    import model_explorer  # type: ignore[import-not-found]
     from model_explorer.config import ModelExplorerConfig  # type: ignore[import-not-found]
 except ImportError as error:
     sys.exit("%s; Model Explorer comes with: pip install ai-edge-model-explorer" % error)

@@ -7,10 +7,10 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 from graphmp.compare import kinds
 from graphmp.compare.categories import CATEGORIES
 from graphmp.compare.render.page_data.flow import flow_rows
-from graphmp.compare.render.page_data.nodes import Attributes, Record, recorded, same_node
+from graphmp.compare.render.page_data.nodes import Attributes, NodeRow, recorded, same_node
 from graphmp.compare.render.page_data.ranking import ranked
 from graphmp.compare.render.page_data.strings import ABSENT, Strings
-from graphmp.compare.render.page_data.tree import SAME, Scope, Side, Tree
+from graphmp.compare.render.page_data.tree import SAME, Scope, Tree, TreeSide
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.policy.policy import tensor_core_ops
 
@@ -101,7 +101,7 @@ def _steps(above: Sequence[Any]) -> Iterator[int]:
 
 def _records(
     tree: Tree, attributes: Attributes, strings: Strings
-) -> Iterator[Tuple[Scope, Optional[Record], Optional[Record]]]:
+) -> Iterator[Tuple[Scope, Optional[NodeRow], Optional[NodeRow]]]:
     """Each row with a node, with the node's records in both graphs."""
     for row, (old, new), (old_name, new_name) in _named(tree):
         before = recorded(old_name, old, attributes, strings) if old_name else None
@@ -111,10 +111,10 @@ def _records(
             yield row, before, recorded(new_name, new, attributes, strings) if new_name else None
 
 
-def _named(tree: Tree) -> Iterator[Tuple[Scope, Tuple[Side, Side], Tuple[str, str]]]:
+def _named(tree: Tree) -> Iterator[Tuple[Scope, Tuple[TreeSide, TreeSide], Tuple[str, str]]]:
     """Each row with a node, in order: its body in both graphs, and its names, empty if missing."""
     names = [[""] * len(tree.rows) for _ in range(2)]
-    sides: List[Optional[Tuple[Side, Side]]] = [None] * len(tree.rows)
+    sides: List[Optional[Tuple[TreeSide, TreeSide]]] = [None] * len(tree.rows)
     for both in tree.sides.values():
         for column, side in zip(names, both):
             for name, scope in side.rows.items():

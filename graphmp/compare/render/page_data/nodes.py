@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.compare.render.page_data.strings import Strings
-from graphmp.compare.render.page_data.tree import Side
+from graphmp.compare.render.page_data.tree import TreeSide
 from graphmp.compare.values import array_text, attribute_text, tensor_text
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.view import CONTROL
@@ -30,7 +30,7 @@ _MAIN_DTYPES = (
 Output = Union[int, str]
 
 
-class Record(NamedTuple):
+class NodeRow(NamedTuple):
     """A node in numbers.
 
     Attributes:
@@ -83,10 +83,10 @@ class Attributes:
         return found
 
 
-def recorded(name: str, side: Side, attributes: Attributes, strings: Strings) -> Record:
+def recorded(name: str, side: TreeSide, attributes: Attributes, strings: Strings) -> NodeRow:
     """A node in numbers; an empty one if it is only known from changes."""
     if side.view is None or name not in side.view.nodes:
-        return Record(0, 0, 0, ())
+        return NodeRow(0, 0, 0, ())
     node, rows = side.view.nodes[name], side.rows
     row = rows[name].row
     inputs: List[Output] = []
@@ -97,10 +97,10 @@ def recorded(name: str, side: Side, attributes: Attributes, strings: Strings) ->
         )
     for before in side.view.controls(name):
         inputs += (row - rows[before].row, CONTROL)
-    return Record(strings[node.op], strings[node.device], attributes.number(node), tuple(inputs))
+    return NodeRow(strings[node.op], strings[node.device], attributes.number(node), tuple(inputs))
 
 
-def same_node(name: str, before: Side, after: Side) -> bool:
+def same_node(name: str, before: TreeSide, after: TreeSide) -> bool:
     """Whether both graphs have the same node: its records are then equal."""
     if (
         before.view is None

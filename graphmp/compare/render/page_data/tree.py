@@ -9,7 +9,7 @@ import re
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.compare.categories import ADDED, FUNCTION, META_GRAPH, REMOVED, RENAMED
-from graphmp.compare.changes import Body, Change
+from graphmp.compare.changes import BodyPair, Change
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.graph.structure.view import GraphView
 from graphmp.naming import LIBRARY, function_of, places
@@ -55,7 +55,7 @@ class Scope:
         return found
 
 
-class Side(NamedTuple):
+class TreeSide(NamedTuple):
     """One side of a body: its nodes, if known, and their rows by name."""
 
     view: Optional[GraphView]
@@ -75,7 +75,7 @@ class Tree:
         self._library = Scope(LIBRARY, SECTION)
         self._meta = Scope(META, SECTION)
         self._labels: Dict[str, str] = {}
-        self.sides: Dict[str, Tuple[Side, Side]] = {}
+        self.sides: Dict[str, Tuple[TreeSide, TreeSide]] = {}
         for body in diff.bodies:
             self._add_body(body)
         for change in diff.changes:
@@ -116,8 +116,8 @@ class Tree:
             scope = scope.children[part]
         return scope.row
 
-    def _add_body(self, body: Body) -> None:
-        before, after = Side(body.before, {}), Side(body.after, {})
+    def _add_body(self, body: BodyPair) -> None:
+        before, after = TreeSide(body.before, {}), TreeSide(body.after, {})
         self.sides[body.name] = before, after
         for name in body.after.nodes:
             after.rows[name] = self._place(body.name, name, IN_AFTER)
@@ -131,8 +131,8 @@ class Tree:
             scope.old = name if name in body.renamed else ""
             before.rows[name] = scope
 
-    def _body(self, name: str) -> Tuple[Side, Side]:
-        return self.sides.setdefault(name, (Side(None, {}), Side(None, {})))
+    def _body(self, name: str) -> Tuple[TreeSide, TreeSide]:
+        return self.sides.setdefault(name, (TreeSide(None, {}), TreeSide(None, {})))
 
     def _add_change(self, change: Change) -> None:
         """A row for a change outside of bodies.

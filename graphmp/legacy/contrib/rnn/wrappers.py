@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-class _Wrapper(Cell):
+class _CellWrapper(Cell):
     """A cell around another one, with its sizes by default, and its zero state."""
 
     def __init__(self, cell: Any, output_size: Optional[int] = None, reuse: Optional[bool] = None):
@@ -31,7 +31,7 @@ class _Wrapper(Cell):
             return self._cell.zero_state(batch_size, dtype)
 
 
-class EmbeddingWrapper(_Wrapper):
+class EmbeddingWrapper(_CellWrapper):
     """Looks ids up in the variable `embedding` before the cell."""
 
     def __init__(
@@ -64,7 +64,7 @@ class EmbeddingWrapper(_Wrapper):
         return self._cell(embedded, state)
 
 
-class InputProjectionWrapper(_Wrapper):
+class InputProjectionWrapper(_CellWrapper):
     """A linear map, and an optional activation, before the cell."""
 
     def __init__(
@@ -83,7 +83,7 @@ class InputProjectionWrapper(_Wrapper):
         return self._cell(self._activation(projected) if self._activation else projected, state)
 
 
-class OutputProjectionWrapper(_Wrapper):
+class OutputProjectionWrapper(_CellWrapper):
     """A linear map, and an optional activation, after the cell."""
 
     def __init__(
@@ -104,7 +104,7 @@ class OutputProjectionWrapper(_Wrapper):
         return self._activation(projected) if self._activation else projected, new_state
 
 
-class HighwayWrapper(_Wrapper):
+class HighwayWrapper(_CellWrapper):
     """Carries part of the cell's input past it (Srivastava 2015).
 
     Input and output have the same shape.
@@ -138,7 +138,7 @@ class HighwayWrapper(_Wrapper):
         return tf.sigmoid(tf.nn.xw_plus_b(inputs, w, b))
 
 
-class CompiledWrapper(_Wrapper):
+class CompiledWrapper(_CellWrapper):
     """Marks the cell's ops for XLA."""
 
     def __init__(self, cell: Any, compile_stateful: bool = False):
@@ -158,7 +158,7 @@ def _is_stateless(node: Any) -> bool:
     return not tf.get_default_graph().get_operation_by_name(node.name).op_def.is_stateful
 
 
-class AttentionCellWrapper(_Wrapper):
+class AttentionCellWrapper(_CellWrapper):
     """Attends to the last `attn_length` outputs of the cell (Bahdanau 2014, over its own past)."""
 
     def __init__(
