@@ -84,10 +84,6 @@ class Conversion:
         write_files(folder, {name: contents[name] for name in FILES})
         return [folder / name for name in FILES]
 
-    def stale_files(self, folder: pathlib.Path) -> List[str]:
-        """The files of a folder that are missing or differ from what `save` would write."""
-        return list(self.differences(folder))
-
     def differences(self, folder: pathlib.Path) -> Dict[str, str]:
         """The first difference of each missing or stale file of a folder, by the file's name."""
         contents = self.files()

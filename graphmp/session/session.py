@@ -26,7 +26,25 @@ _GRAPHS: weakref.WeakSet[Any] = weakref.WeakSet()  # whose sessions all convert 
 _WORDS = Words(python=True)
 
 
-class Session(tf.Session):
+class _Converting:
+    """A session that converts its graph."""
+
+    _session = None  # read by tf.Session's destructor, even if the options were refused
+
+    def __init__(
+        self,
+        target: str = "",
+        graph: Optional[Any] = None,
+        config: Optional[Any] = None,
+        **options: Any,
+    ):
+        settings = Config.make(**options)
+        config = _with_config(config, target, settings)
+        super().__init__(target, graph, config)  # type: ignore[call-arg]
+        _convert_in(self, settings)
+
+
+class Session(_Converting, tf.Session):
     """A tf.Session that trains its graph in mixed precision.
 
     Nothing changes until a run trains: the graph may grow, its variables, iterators and queues are
@@ -45,38 +63,12 @@ class Session(tf.Session):
             errors of `graphmp.convert`.
     """
 
-    _session = None  # read by tf.Session's destructor, even if the options were refused
 
-    def __init__(
-        self,
-        target: str = "",
-        graph: Optional[Any] = None,
-        config: Optional[Any] = None,
-        **options: Any,
-    ):
-        settings = Config.make(**options)
-        super().__init__(target, graph, _with_config(config, target, settings))
-        _convert_in(self, settings)
-
-
-class InteractiveSession(tf.InteractiveSession):
+class InteractiveSession(_Converting, tf.InteractiveSession):
     """A `Session` that makes itself the default session, like tf.InteractiveSession.
 
     It has the same arguments and errors as `Session`.
     """
-
-    _session = None
-
-    def __init__(
-        self,
-        target: str = "",
-        graph: Optional[Any] = None,
-        config: Optional[Any] = None,
-        **options: Any,
-    ):
-        settings = Config.make(**options)
-        super().__init__(target, graph, _with_config(config, target, settings))
-        _convert_in(self, settings)
 
 
 def _with_config(given: Optional[Any], target: str, settings: Config) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Iterable, Iterator, Mapping, Set
+from typing import AbstractSet, Any, Container, Dict, Iterable, Iterator, List, Mapping, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -18,6 +18,11 @@ def functions_named(node: Any) -> Iterator[str]:
             yield attribute.func.name
         elif kind == "list":
             yield from (function.name for function in attribute.list.func)
+
+
+def called(node: Any, functions: Container[str]) -> List[str]:
+    """The functions, among some, that a node calls, each once."""
+    return [name for name in dict.fromkeys(functions_named(node)) if name in functions]
 
 
 def with_called(library: Mapping[str, Any], names: Iterable[str]) -> Set[str]:

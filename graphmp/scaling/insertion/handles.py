@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import add_data_inputs
-from graphmp.graph.structure.calls import functions_named
+from graphmp.graph.structure.calls import called
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.view import parse_input
 from graphmp.loss_scale.scales import BESIDE_CALLS
@@ -80,7 +80,11 @@ class _Passing:
             ("", graph_def.node),
             *((name, function.node_def) for name, function in self._functions.items()),
         ]
-        calls = ((caller, node, self._called(node)) for caller, nodes in bodies for node in nodes)
+        calls = (
+            (caller, node, called(node, self._functions))
+            for caller, nodes in bodies
+            for node in nodes
+        )
         self._calls: List[Tuple[str, Any, List[str]]] = [call for call in calls if call[2]]
         self.needed: Dict[str, Set[str]] = {}
         self.passed: List[str] = []
@@ -89,9 +93,6 @@ class _Passing:
             if own:
                 self.needed[name] = own
         self._spread()
-
-    def _called(self, node: Any) -> List[str]:
-        return [name for name in dict.fromkeys(functions_named(node)) if name in self._functions]
 
     def _spread(self) -> None:
         """Propagate needs to callers, and between all functions that one node calls."""

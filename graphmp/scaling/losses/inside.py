@@ -28,7 +28,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.state import definitions, variable_behind, variable_keys, writes_itself
-from graphmp.graph.structure.calls import functions_named, with_called
+from graphmp.graph.structure.calls import called, functions_named, with_called
 from graphmp.graph.structure.gradient_names import gradient_scopes
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.view import GraphView, Port, parse_input
@@ -197,7 +197,7 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
     """The uses of each function of the library."""
     functions = {function.signature.name: function for function in graph_def.library.function}
     calls = {
-        name: [node for node in function.node_def if _called(node, functions)]
+        name: [node for node in function.node_def if called(node, functions)]
         for name, function in functions.items()
     }
     found = {
@@ -211,14 +211,14 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
         for name, f in functions.items()
     }
     waiting: List[Tuple[str, Any]] = [
-        ("", node) for node in graph_def.node if _called(node, functions)
+        ("", node) for node in graph_def.node if called(node, functions)
     ]
     while waiting:
         caller, node = waiting.pop()
         inputs = [text for text in node.input if not text.startswith("^")][
             1 if node.op in CHOICES else 0 :
         ]
-        for name in _called(node, functions):
+        for name in called(node, functions):
             learned = _learned(found[name].calls, found[caller].calls if caller else {node.name})
             learned |= _learned(
                 found[name].compiled,
@@ -269,10 +269,6 @@ def _reached(graph_def: tf.GraphDef, library: Iterable[Any]) -> List[Any]:
     named = (name for node in graph_def.node for name in functions_named(node))
     found = with_called(functions, named)
     return [function for name, function in functions.items() if name in found]
-
-
-def _called(node: Any, functions: Dict[str, Any]) -> List[str]:
-    return [name for name in functions_named(node) if name in functions]
 
 
 def _source(view: GraphView, port: Port) -> Set[str]:

@@ -19,7 +19,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import add_data_inputs
-from graphmp.graph.structure.calls import functions_named, with_called, with_callers
+from graphmp.graph.structure.calls import called, functions_named, with_called, with_callers
 from graphmp.graph.structure.gradient_names import claims, proposed
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import BOOL, FLOAT32
@@ -116,20 +116,25 @@ class Threads:
             self._needed |= {
                 name
                 for node in self._calls
-                for name in self._called(node)
-                if self._needed & set(self._called(node))
+                for name in called(node, self._functions)
+                if called(node, self._needed)
             }
             self._needed = with_callers(graph_def, self._needed, applying)
-        self._calls = [node for node in self._calls if self._needed & set(self._called(node))]
-
-    def _called(self, node: Any) -> List[str]:
-        return [name for name in dict.fromkeys(functions_named(node)) if name in self._functions]
+        self._calls = [node for node in self._calls if called(node, self._needed)]
 
     def possible(self, rewritten: AbstractSet[str], writing: AbstractSet[str]) -> bool:
         """Whether the functions are only used by calls, a loop's body and condition only by it."""
-        bodies = {name for node in self._calls if node.op in WHILES for name in self._called(node)}
+        bodies = {
+            name
+            for node in self._calls
+            if node.op in WHILES
+            for name in called(node, self._functions)
+        }
         others = {
-            name for node in self._calls if node.op not in WHILES for name in self._called(node)
+            name
+            for node in self._calls
+            if node.op not in WHILES
+            for name in called(node, self._functions)
         }
         known = all(
             node.op in WHILES | CHOICES | PLAIN_CALLS or node.op in self._functions
@@ -149,9 +154,7 @@ class Threads:
 
     def calls(self) -> List[str]:
         """The calls in the main graph."""
-        return [
-            node.name for node in self._graph_def.node if self._needed & set(self._called(node))
-        ]
+        return [node.name for node in self._graph_def.node if called(node, self._needed)]
 
     def apply(
         self,
@@ -171,7 +174,7 @@ class Threads:
             name: node.attr["body"].func.name == name
             for node in self._calls
             if node.op in WHILES
-            for name in self._called(node)
+            for name in called(node, self._functions)
         }
         before = {name: known - {ARGUMENT} for name, known in signatures(self._graph_def).items()}
         for node in self._graph_def.node:
@@ -190,7 +193,7 @@ class Threads:
             *((name, self._functions[name].node_def) for name in callers),
         ]:
             for node in nodes:
-                if self._needed & set(self._called(node)):
+                if called(node, self._needed):
                     yield Done(in_body(caller, node.name), "changed", _REASON)
                 elif caller and node.name.startswith(_OWN) and node.op in ("Const", "LogicalAnd"):
                     yield Done(in_body(caller, node.name), "inserted", _REASON)
@@ -198,7 +201,7 @@ class Threads:
     def _give(self, function: Any, applied: Mapping[str, Applied]) -> None:
         """Pass the scale to calls in a function that applies gradients, and their flags to it."""
         nodes = {node.name: node for node in function.node_def}
-        for node in [node for node in function.node_def if self._needed & set(self._called(node))]:
+        for node in [node for node in function.node_def if called(node, self._needed)]:
             true = _constant(function, nodes, _OWN + "true", True) + ":output:0"
             if node.name not in applied:
                 self._pass(node, _constant(function, nodes, _OWN + "one", 1.0) + ":output:0", true)
@@ -214,7 +217,7 @@ class Threads:
         found = [own] if own else []
         true = _constant(function, {}, _OWN + "true", True)
         for node in list(function.node_def):
-            if self._needed & set(self._called(node)):
+            if called(node, self._needed):
                 found.append(self._pass(node, ARGUMENT, true + ":output:0"))
         if not own:
             function.signature.input_arg.add(name=ARGUMENT, type=FLOAT32)
@@ -272,4 +275,4 @@ def calls_of(graph_def: tf.GraphDef, names: AbstractSet[str]) -> Dict[str, Set[s
     found = {
         node.name: with_called(library, functions_named(node)) & names for node in graph_def.node
     }
-    return {name: called for name, called in found.items() if called}
+    return {name: taken for name, taken in found.items() if taken}
