@@ -59,8 +59,11 @@ def test_towers_that_are_clipped_apart_are_said():
             name="train",
         )
 
-    (row,) = said(built(build), "GMP103", clip_norm=1.0)
+    converted = graphmp.convert(built(build), clip_norm=1.0)
+    (row,) = (row for row in converted.report["warnings"] if row["code"] == "GMP103")
     assert "tower_0/gradients, tower_1/gradients" in str(row)
+    norms = [name for name in nodes(converted.meta_graph) if name.endswith("/global_norm")]
+    assert len(norms) == 2  # one of each tower
 
 
 @needs_tf2

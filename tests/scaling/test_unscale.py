@@ -74,3 +74,21 @@ def test_the_clip_takes_gradients_as_they_are_before_the_models_own_arithmetic(l
     own = [name for name in view.nodes if name.startswith("own") and view.nodes[name].op == "Mul"]
     assert len(own) == 4 and set(norms) < view.ancestors(own)
     assert all(view.inputs(name)[0].node.startswith("graphmp/") for name in own)
+
+
+def test_complex_gradients_reach_a_python_function_unscaled():
+    """They can't be multiplied where they are: before they are made complex, and after."""
+
+    @tf.custom_gradient
+    def by_python(z):
+        return tf.identity(z), lambda dz: tf.py_func(lambda value: value, [dz], tf.complex64)
+
+    def build():
+        result = by_python(tf.cast(two_layers(vectors()), tf.complex64))
+        sgd().minimize(square(tf.real(result)), name="train")
+
+    converted = graphmp.convert(built(build)).meta_graph
+    view, (function,) = GraphView(converted.graph_def), of_op(converted, "PyFunc")
+    before, behind = view.ancestors([function.name]), view.descendants([function.name])
+    assert any("/unscale" in name for name in before)
+    assert any("/rescaled" in name for name in behind)
