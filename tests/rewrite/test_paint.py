@@ -101,6 +101,18 @@ def test_a_chain_of_denials_leads_back_to_its_source():
 
 
 @pytest.mark.unit
+def test_denials_that_meet_reach_all_that_reads_them():
+    """What two denied ops share is seen twice, what only the second leads to comes after it."""
+    lines = [
+        "x Placeholder", "first Exp x", "second Exp x", "m MatMul x x", "shared Add first second",
+        "alone Mul second m", "a MatMul shared shared", "b MatMul alone alone",
+    ]  # fmt: skip
+    painted = decide(graph(*lines))
+    assert not {"shared", "alone"} & painted.half and {"a", "b"} <= painted.half
+    assert painted.because["alone"] == "second"
+
+
+@pytest.mark.unit
 def test_an_allow_op_ends_the_chain_of_a_denial():
     """Else the whole backward pass, downstream of the loss, would be float32."""
     assert spelled("xdAIAIA", decide(chain("xdaiaia")).half) == "xdAIAIA"

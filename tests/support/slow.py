@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import collections
 import zlib
-from typing import Any, Dict, Iterable
+from typing import Any, Counter, Dict, Iterable, NamedTuple
 
 import pytest
 
 from tests.support.places import TESTS
 
 
-def table() -> Dict[str, int]:
-    """For each test of the table, n if one of n cases runs by default, 0 if none does."""
-    text = (TESTS / "slow.txt").read_text()
-    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-    return {"tests/" + test: 0 if share == "none" else int(share) for test, share in rows}
+class Share(NamedTuple):
+    """One of `of` cases of a test runs by default, none if 0.
+
+    Tests of a group have different places in it and run different cases.
+    """
+
+    of: int
+    group: str
+    place: int
+
+    def has(self, nodeid: str) -> bool:
+        """Whether a case runs by default."""
+        name = nodeid.partition("[")[2].split("-")[0] if self.group else nodeid
+        return self.of != 0 and (zlib.crc32(name.encode()) + self.place) % self.of == 0
+
+
+def table() -> Dict[str, Share]:
+    """The share of each test, or case, in the table."""
+    places: Counter[str] = collections.Counter()
+    shares = {}
+    for line in (TESTS / "slow.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            test, of, group = (*line.split(), "")[:3]
+            shares["tests/" + test] = Share(0 if of == "none" else int(of), group, places[group])
+            places[group] += bool(group)
+    return shares
 
 
 def mark_slow(items: Iterable[Any]) -> None:
@@ -22,5 +44,5 @@ def mark_slow(items: Iterable[Any]) -> None:
     shares = table()
     for item in items:
         share = shares.get(item.nodeid, shares.get(item.nodeid.split("[")[0]))
-        if share is not None and (share == 0 or zlib.crc32(item.nodeid.encode()) % share):
+        if share is not None and not share.has(item.nodeid):
             item.add_marker(pytest.mark.slow)
