@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=SECONDS,
         metavar="N",
-        help="what the command is to take; steps and rounds that aren't given fit it (default %.0f)"
+        help="time for the command, from which default steps and rounds follow (default %.0f)"
         % SECONDS,
     )
     parser.add_argument(
@@ -108,8 +108,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help=(
-            "how often each graph has its turn (default: until --seconds are up, or speed-ups are"
-            " known within 1%%)"
+            "turns of each graph (default: until --seconds are up, or speed-ups are known within"
+            " 1%%)"
         ),
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of made-up batches")
@@ -117,10 +117,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--memory_limit",
         default="",
         metavar="SIZE",
-        help=(
-            "what the process of a graph may take, or its share of a GPU: 1500MB, 2GB (default: no"
-            " limit)"
-        ),
+        help="memory of a graph's process, or its share of a GPU: 1500MB, 2GB (default: no limit)",
     )
     parser.add_argument(
         "--plot",

@@ -62,10 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify",
         action="store_true",
-        help=(
-            "then prove what was written, and run it, as `graphmp verify` does; exit 1 unless it is"
-            " proved"
-        ),
+        help=("then prove and run the result, like `graphmp verify`; exit 1 unless it is proved"),
     )
     parser.add_argument(
         "--data",

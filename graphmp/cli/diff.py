@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=2,
-        help="dot: how many edges the neighbourhood reaches (default: 2)",
+        help="dot: radius of the neighbourhood in edges (default: 2)",
     )
     parser.add_argument(
         "--report",

@@ -22,14 +22,14 @@ def conversion_flags() -> flags.FlagValues:
     text(
         "engine",
         Config.engine,
-        "auto|recipe|rewrite: how to convert; auto takes the recipe where there is a build function"
-        " and the result is proved",
+        "auto|recipe|rewrite: how to convert; auto uses the recipe if there is a build function and"
+        " the result is proved",
     )
     text(
         "compute_dtype",
         Config.compute_dtype,
-        "float16|bfloat16|float32: what matmuls and convolutions compute in; float32 adds scaling"
-        " and clipping alone",
+        "float16|bfloat16|float32: dtype of matmuls and convolutions; float32 only adds scaling and"
+        " clipping",
     )
     text(
         "loss_scale",
@@ -38,7 +38,9 @@ def conversion_flags() -> flags.FlagValues:
         " that are not finite",
     )
     text(
-        "loss_scale_initial", "%g" % Config.loss_scale_initial, "where a dynamic loss scale starts"
+        "loss_scale_initial",
+        "%g" % Config.loss_scale_initial,
+        "initial value of a dynamic loss scale",
     )
     text(
         "loss_scale_growth_interval",
@@ -48,19 +50,19 @@ def conversion_flags() -> flags.FlagValues:
     text(
         "loss_scale_growth_factor",
         "%g" % Config.loss_scale_growth_factor,
-        "what it is multiplied by then",
+        "its factor of growth",
     )
     text(
         "loss_scale_backoff_factor",
         "%g" % Config.loss_scale_backoff_factor,
-        "what it is multiplied by after an overflow",
+        "its factor after an overflow",
     )
-    text("loss_scale_min", "%g" % Config.loss_scale_min, "its floor")
-    text("clip_norm", "0", "clip gradients to this global norm; 0: don't")
+    text("loss_scale_min", "%g" % Config.loss_scale_min, "its minimum")
+    text("clip_norm", "0", "clip gradients to this global norm; 0: no clip")
     repeated("keep_float32", "REGEX: node names that compute in float32; repeatable")
     repeated(
         "force_compute",
-        "REGEX: node names that compute in half whatever the policy says; repeatable",
+        "REGEX: node names that compute in half precision under any policy; repeatable",
     )
     text(
         "op_policy",
@@ -71,21 +73,18 @@ def conversion_flags() -> flags.FlagValues:
     text(
         "ranges",
         "",
-        "file of `graphmp audit -o`: what overflowed there stays float32, and so does what"
-        " reads it",
+        "file of `graphmp audit -o`: nodes that overflowed there, and their consumers, stay"
+        " float32",
     )
     repeated("fetch", "a tensor that keeps name and dtype; repeatable")
     repeated(
         "loss",
-        "of a built graph: scale the gradients of this tensor alone, found by itself otherwise;"
-        " repeatable",
+        "of a built graph: only scale the gradients of this tensor (default: found); repeatable",
     )
-    repeated(
-        "train_op", "of a built graph: the op that trains, found by itself otherwise; repeatable"
-    )
+    repeated("train_op", "of a built graph: the op that trains (default: found); repeatable")
     repeated(
         "gradient_scope",
-        "of a built graph: name scope of tf.gradients, found by itself otherwise; repeatable",
+        "of a built graph: name scope of tf.gradients (default: found); repeatable",
     )
     flags.DEFINE_boolean(
         "count_skipped_steps",

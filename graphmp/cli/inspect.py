@@ -62,10 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cost",
         action="store_true",
-        help=(
-            "print the bytes that a step moves instead: by op, by cast, and what the minimum cut"
-            " chose"
-        ),
+        help=("print the bytes that a step moves instead: by op, by cast, and the minimum cut"),
     )
     parser.add_argument(
         "--wire",
@@ -172,7 +169,7 @@ def _head(found: Inspection, name: str, dtype: str) -> List[Line]:
                 "note",
                 labelled(
                     "bytes moved",
-                    "unknown, for the graph can't be converted: %s" % found.traffic_error,
+                    "unknown: the graph can't be converted: %s" % found.traffic_error,
                 ),
             )
         )
@@ -225,7 +222,7 @@ def _constants(found: Inspection, dtype: str) -> List[Line]:
         lines.append(
             (
                 "row",
-                "  without effect, for all that reads them is float32 anyway: %s"
+                "  without effect, as all their consumers are float32: %s"
                 % some([like(row.node, row.nodes) for row in idle]),
             )
         )

@@ -29,7 +29,7 @@ def note(text: str) -> Line:
 
 def counted(trains: bool) -> str:
     """The measured part of the graph."""
-    return "a training step" if trains else "the whole graph, for it has no training step"
+    return "a training step" if trains else "the whole graph (it has no training step)"
 
 
 def like(name: str, count: int) -> str:

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--report",
         metavar="DIR",
         default="",
-        help="write original.meta, converted.meta, report.json, diff.html of what is trained",
+        help="write original.meta, converted.meta, report.json, diff.html of the trained graph",
     )
     parser.add_argument(
         "--on_error",
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--debug_overflow",
         action="store_true",
-        help="of a step that is not finite, name the first op that is not",
+        help="name the first op that is not finite in such a step",
     )
     parser.add_argument(
         "--legacy_imports",

@@ -27,7 +27,7 @@ def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note:
     data.add_argument(
         "--random_data",
         action="store_true",
-        help="made-up batches, typed by each placeholder's use",
+        help="made-up batches that suit each placeholder's use",
     )
     parser.add_argument(
         "--steps",
@@ -64,7 +64,7 @@ def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note:
         type=float,
         default=TOLERANCE,
         metavar="X",
-        help="how far a weight gradient may be off, relative (default %g); losses a tenth of it"
+        help="largest relative error of a weight gradient (default %g); of losses a tenth of it"
         % TOLERANCE,
     )
 

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--expect",
         metavar="FILE",
         help=(
-            "flags of graphmp convert, one a line, that its parameters must have (default: its own"
+            "file of flags of graphmp convert, one a line, that it must match (default: its own"
             " claim)"
         ),
     )
@@ -54,10 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--devices",
         metavar="CPU,GPU",
         default="CPU,GPU",
-        help=(
-            "where nodes without a device may run: what is half needs a kernel there (default:"
-            " both)"
-        ),
+        help="devices of nodes without one: half precision needs kernels there (default: both)",
     )
     add_steps(parser, required=False, steps=STEPS, note=" where data is given")
     parser.add_argument("--json", action="store_true", help="print it for machines")

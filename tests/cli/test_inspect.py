@@ -122,7 +122,7 @@ def test_constants_that_do_not_fit(folder, capsys):
     assert (abs(mask["value"]), mask["kept"]) == (1e9, ["far"])
     assert next(row for row in value["constants"] if row["node"] == "Adam/epsilon")["kept"] == []
     out = printed(capsys, "model.meta").out
-    assert "without effect, for all that reads them is float32 anyway: Adam/epsilon" in out
+    assert "without effect, as all their consumers are float32: Adam/epsilon" in out
     assert inspected(capsys, "model.meta", "--compute_dtype=bfloat16")["constants"] == []
 
 
@@ -221,7 +221,7 @@ def test_traffic_of_a_graph_that_cannot_be_converted(folder, capsys, monkeypatch
 
     monkeypatch.setattr(traffic, "rewrite", fail)
     assert (
-        "bytes moved  unknown, for the graph can't be converted: GMP021: node x is not what it"
+        "bytes moved  unknown: the graph can't be converted: GMP021: node x is not what it"
         " was\n" in printed(capsys, "model.meta").out
     )
     assert inspected(capsys, "model.meta")["traffic"] == []
