@@ -1,6 +1,6 @@
 """The graphs of a bench: the original, its conversion, and the result of TensorFlow's own pass.
 
-Each trains the same updates.
+All three run the same updates.
 """
 
 from __future__ import annotations

@@ -136,10 +136,7 @@ class _Bencher:
         self.variants = dict(dict.fromkeys(self._trainings, ""), **missing)
 
     def prepared(self, dtype: str) -> Tuple[List[BatchFile], Input, Dict[str, Optional[str]]]:
-        """The batches; the wait for the graph's own input.
-
-        The dtype in which products are added up.
-        """
+        """Batches, wait for the graph's own input, and dtypes in which products are added up."""
         options = self._options
         self._say("making batches")
         try:
@@ -217,7 +214,7 @@ class _Bencher:
         share: float,
         later: Sequence[float],
     ) -> List[BenchRun]:
-        """The same for one batch size; `later` is the minimum for the others."""
+        """Like `timed` for one batch size; `later` has the minimum seconds of each later one."""
         good = [run for run in runs if run.status == TIMED]
         if not good:
             return list(runs)
@@ -270,7 +267,7 @@ def _fit(
 
 
 def _are_fixed(made: Sequence[BatchFile], options: Options) -> bool:
-    """Whether batches don't have the requested sizes."""
+    """Whether the batches have sizes other than the requested ones."""
     return [each.batch_size for each in made] != list(options.batch_sizes)
 
 

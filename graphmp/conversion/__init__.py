@@ -1,4 +1,4 @@
-"""Conversion of files, programs and graphs.
+"""Conversion of files, programs and graphs: sources, captures, results and written files.
 
-Sources, captures in child processes, results, and the written files.
+Programs are captured in child processes.
 """

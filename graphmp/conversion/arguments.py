@@ -1,6 +1,6 @@
 """Arguments for a build function without a caller: `--input` and `--arg`.
 
-They read `name=float32[2,3]` and `name=value`.
+Their forms are `name=float32[2,3]` and `name=value`.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ _SEED = 0
 
 
 class ScriptBuild:
-    """One build.
+    """One build of a script.
 
-    Of the original, observed or plain, or of the conversion, by the original's plans.
+    Of the original, observed or plain; or of the conversion, by the original's plans.
     """
 
     def __init__(self, spec: Dict[str, Any]):

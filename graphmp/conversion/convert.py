@@ -1,7 +1,4 @@
-"""`graphmp.convert`.
-
-Mixed-precision graph and report of a graph, or a file that holds or builds one.
-"""
+"""`graphmp.convert`: the conversion of a graph, or of a file that holds or builds one."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ DECORATOR = "__graphmp_decorate__"
 def prepare_main(source: Source, arguments: List[str]) -> ModuleType:
     """Make the module `__main__` that `python file.py ARGS` would run.
 
-    Argv, `sys.path`, `__file__`.
+    Sets its `__file__`, and `sys.argv` and `sys.path`.
     """
     path = str(source.path)
     sys.argv = [path] + arguments

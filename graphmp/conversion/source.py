@@ -36,7 +36,7 @@ class Source(NamedTuple):
 def names_a_graph(text: str) -> bool:
     """Whether a SOURCE is a graph file or a SavedModel, not a Python file, by its name or content.
 
-    Content decides by bytes that no text contains.
+    The content of a graph file is recognised by a zero byte, which no text contains.
     """
     path = pathlib.Path(text)
     if path.is_dir() or text.endswith(GRAPH_FILES):

@@ -34,9 +34,9 @@ class Finding:
 
 
 def examine() -> List[Finding]:
-    """Looks at this installation.
+    """The findings about this installation.
 
-    Takes a few seconds, for TensorFlow is imported in a child process.
+    Takes a few seconds, because TensorFlow is imported in a child process.
     """
     return diagnose(gather())
 
@@ -71,7 +71,7 @@ def python(facts: Installation) -> List[Finding]:
 
 
 def tensorflow(facts: Installation) -> List[Finding]:
-    """Who provides it, whether it imports, and whether graphmp knows its version."""
+    """Findings on its distribution, on whether it imports, and on whether its version is known."""
     names = ", ".join("%s %s" % each for each in facts.distributions)
     findings = [_known_version(facts, names) if facts.probe else _does_not_import(facts, names)]
     if len(facts.distributions) > 1:

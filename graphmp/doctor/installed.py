@@ -90,7 +90,7 @@ def gather() -> Installation:
 def tensorflow_distributions() -> List[Distribution]:
     """Distributions that provide `tensorflow`.
 
-    Tensorflow-cpu, nvidia-tensorflow, tf-nightly, ...
+    For example tensorflow-cpu, nvidia-tensorflow or tf-nightly.
     """
     found = {
         Distribution(d.metadata["Name"], d.version)

@@ -38,9 +38,9 @@ def keras() -> str:
 
 
 def gpus() -> Any:
-    """The GPUs in TensorFlow's words: "device: 0, name: Tesla V100, ..., compute capability.
+    """The GPUs in TensorFlow's words.
 
-    7.0".
+    For example "device: 0, name: Tesla V100, ..., compute capability: 7.0".
     """
     library = importlib.import_module(
         "tensorflow.python.client.device_lib"

@@ -155,7 +155,7 @@ class Contents:
     def _range(self, use: ValueUse) -> Optional[Tuple[int, int]]:
         """The range of values that are looked up.
 
-        If unknown, a guess with the longest known length.
+        Without a known bound, the smaller of the guessed dimensions is used.
         """
         dims = looked_up(self._shapes, use)
         if dims is None:

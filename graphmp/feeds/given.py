@@ -88,7 +88,7 @@ def fits(found: Sequence[int], shape: Optional[Sequence[Optional[int]]]) -> bool
 
 
 def refused(label: str, tensor: Wanted, array: np.ndarray, accepted: str) -> GraphmpError:
-    """Found and accepted values, in words."""
+    """The error for an array that a tensor doesn't take; `accepted` says in words what it takes."""
     return GraphmpError(
         "GMP002",
         "%s: %s: found %s; accepted are %s"

@@ -13,7 +13,7 @@ from graphmp.graph.structure.view import GraphView
 
 
 class Part(NamedTuple):
-    """One of the three.
+    """One of the three tensors of a sparse placeholder.
 
     Attributes:
         elements: the number of elements of the sparse tensor, one in each row.

@@ -156,7 +156,7 @@ def scalar(view: GraphView, port: Port) -> Optional[float]:
 
 
 def integer(view: GraphView, port: Port) -> Optional[int]:
-    """The same for an integer."""
+    """The integer in a constant of one element; None for any other tensor."""
     number = scalar(view, port)
     return (
         int(number)

@@ -63,7 +63,7 @@ def note(text: str, *values: Any) -> None:
 def loaded(module: types.ModuleType) -> types.ModuleType:
     """The module behind one of TensorFlow's lazy loaders, or the module itself.
 
-    Such are tf.keras, tf.layers, tf.nn.rnn_cell, tf.estimator.
+    Lazily loaded are tf.keras, tf.layers, tf.nn.rnn_cell and tf.estimator.
     """
     if "LazyLoader" not in type(module).__name__:
         return module

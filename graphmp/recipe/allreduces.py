@@ -16,10 +16,8 @@ from graphmp.scaling.losses.allreduce import is_reduce, reducing_functions
 def reduced(gradients: List[Any], made: Container[str]) -> List[Any]:
     """The tensors to check for finite gradients if all-reduces add those of other processes.
 
-    Or empty.
-
-    All processes thus skip the same steps. The result of an all-reduce is complete outside of its
-    conditional: a part of one is dead in some steps.
+    Empty without all-reduces. All processes thus skip the same steps. The result of an
+    all-reduce is complete outside of its conditional: a part of one is dead in some steps.
 
     Args:
         gradients: the gradients that an optimizer applies.

@@ -125,10 +125,7 @@ def install() -> None:
 
 
 def on_creation(made: Creation) -> Optional[tuple]:
-    """Colour an op of a decorated call.
-
-    Gate a user's accumulator or histogram of gradients after one.
-    """
+    """Colour an op of a decorated call, or gate a user's accumulator or histogram of gradients."""
     gated = gate_assign(made) or finite_histogram(made)
     current = creation.active()
     return gated if gated is not None or current is None else current.create(made)

@@ -115,7 +115,7 @@ def _scaled(
 def _receive_in_half(gradients: List[Any], xs: List[Any]) -> None:
     """Move a gradient's cast to float32 to the variable's device: half the bytes are sent there.
 
-    It is the gradient of a cast on read.
+    Such a cast is the gradient of a cast on read.
     """
     for gradient, x in zip(gradients, xs):
         ops = [values(gradient).op] if gradient is not None else []

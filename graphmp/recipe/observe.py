@@ -76,10 +76,7 @@ class _Gradients:
 
 
 class Rehearsed(NamedTuple):
-    """The outcome of a rehearsal.
-
-    A plan, or why there is none, and whether the function has state.
-    """
+    """Outcome of a rehearsal: a plan, or why there is none, and whether the function has state."""
 
     plan: Optional[Plan]
     problem: str = ""

@@ -1,7 +1,4 @@
-"""`graphmp.Session` and `InteractiveSession`.
-
-TensorFlow's, converting their graph when it trains.
-"""
+"""`graphmp.Session` and `InteractiveSession`: sessions that convert their graph when it trains."""
 
 from __future__ import annotations
 
@@ -114,7 +111,7 @@ def convert_sessions_of(graph: Any, config: Config) -> None:
 def _watched(graph: Any, config: Config) -> LiveGraph:
     """A graph's LiveGraph, with warnings about the graph as a whole.
 
-    One says that nothing trained it when it is deleted, or Python ends.
+    One of them is given when the graph is deleted, or Python ends, and nothing has trained it.
     """
     runs.install(_live)
     live = known_live_graph(graph)

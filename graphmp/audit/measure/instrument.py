@@ -142,7 +142,7 @@ class Instrument:
     def _groups(self, numbers: Iterable[int]) -> Iterator[List[int]]:
         """Tensors of one call each, by index.
 
-        Of one scale and kind, similar size, and a number in TOGETHER.
+        They have one scale and kind and similar sizes; their number is one of TOGETHER.
         """
         alike: Dict[Tuple[str, bool, int], List[int]] = {}
         for number in numbers:
@@ -160,10 +160,7 @@ class Instrument:
                 del group[:count]
 
     def _measure(self, numbers: List[int], path: Tuple[str, ...]) -> str:
-        """Add a call, and its function if it is the first for its number of tensors.
-
-        Return its name.
-        """
+        """Add a call, and its function if it is the first of its kind; return the call's name."""
         first = self._measured[numbers[0]]
         kind = first.compared, len(numbers)
         if kind not in self._functions:

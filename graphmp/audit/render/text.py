@@ -263,7 +263,7 @@ def next_command(audit: Audit) -> str:
 
 
 def _stem(source: str) -> str:
-    """`dir/model.ckpt.meta` gives `model`."""
+    """The file name without folders and endings: `model` for `dir/model.ckpt.meta`."""
     return source.rstrip("/").split("/")[-1].split(".")[0] or "model"
 
 

@@ -32,7 +32,7 @@ class Search:
     def __init__(self, passes: Test):
         """`passes` tells whether a conversion that keeps a set of nodes passes.
 
-        Asked once for each set.
+        It is called once for each set.
         """
         self._passes = passes
         self._known = {frozenset(): False}  # type: dict[FrozenSet[str], bool]

@@ -75,8 +75,8 @@ class Child:
     def fit(self, variant: str, path: str, seconds: float) -> List[Any]:
         """Run a variant alone: its memory, the shares of its step, and the time of a step.
 
-        It has about so many seconds: long steps are fewer. The session stays open for other
-        batches.
+        It takes about `seconds`: fewer steps are traced if they are long. The session stays open
+        for other batches.
         """
         ends = time.monotonic() + seconds
         try:

@@ -1,7 +1,4 @@
-"""The batches of a bench.
-
-Made once from the original graph, written to files, fed to all variants.
-"""
+"""The batches of a bench, made once from the original graph, stored, and fed to all variants."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _WARMUP, _STEPS = 2, 10
 def measure(original: TimedSession, batch: Dict[str, Any]) -> Input:
     """The share of a step that waits; or a message if the pipeline doesn't run without its script.
 
-    Neither if there is none.
+    Neither if the graph has no pipeline.
 
     Args:
         original: the original graph.

@@ -95,7 +95,7 @@ class Starter:
         return {ENDED: child.returncode}
 
     def printed(self, start: int = 0) -> str:
-        """The log from some byte on."""
+        """The log from byte `start` on."""
         return self._log.read_bytes()[start:].decode(errors="replace") if self._log.exists() else ""
 
     @property
@@ -216,8 +216,8 @@ def value_of(answer: Dict[str, Any]) -> Any:
 def death(returncode: int, log: str, limited: bool) -> Trouble:
     """The cause of a process's end.
 
-    A kernel without memory kills processes, and code that doesn't expect failing allocations
-    crashes; under a limit any signal means that.
+    A system kernel out of memory kills processes, and code that doesn't expect failing allocations
+    crashes: under a limit, any signal is taken for lack of memory.
 
     Args:
         returncode: of the process; negative for a signal.

@@ -134,7 +134,7 @@ class Clones:
 
 
 def _free_prefix(taken: Set[str]) -> str:
-    """`graphmp/clones`, or with the lowest number that makes all names free."""
+    """`graphmp/clones`, if needed with the lowest number that makes all names free."""
     number, prefix = 0, "%s/%s" % (SCOPE, CLONES)
     while any(name.startswith(prefix + "/") for name in taken):
         number += 1

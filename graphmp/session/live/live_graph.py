@@ -113,7 +113,8 @@ class LiveGraph:
     def prepare(self, session: Any, ops: List[Any]) -> bool:
         """Called before a run of a session: converts the graph if needed.
 
-        It is if the run trains, or saves by a Saver unknown to the clones.
+        A conversion is needed for new ops that train, or that save by a Saver unknown to the
+        clones.
 
         Returns:
             Whether it trains.

@@ -23,7 +23,7 @@ Finder = Callable[[Any], Optional[LiveGraph]]
 def install(find: Finder) -> None:
     """Map the runs of every session for which a `find(session)` returns a LiveGraph.
 
-    The first counts.
+    The first `find` that returns one decides.
     """
     if find not in _FINDERS:
         _FINDERS.append(find)

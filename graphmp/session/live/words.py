@@ -111,7 +111,7 @@ class Words:
         )
 
     def _applied(self, step: NotFinite) -> str:
-        """For a step that nothing skips."""
+        """The message about a step that nothing skips."""
         scale = (
             "the fixed loss scale %g skips nothing" % step.scale
             if step.kind == "fixed"

@@ -35,7 +35,7 @@ def seeded(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
 def unoptimised(graph_def: tf.GraphDef) -> tf.ConfigProto:
     """Options of a session that runs a graph unoptimised: optimising takes longer than the step.
 
-    Channels-first convolutions need one optimizer on a CPU, that of layouts.
+    A graph with channels-first convolutions keeps the layout optimizer: a CPU needs it for them.
     """
     config = tf.ConfigProto()
     if any(

@@ -15,7 +15,7 @@ from graphmp.wording import first_line
 def initialise(session: Any, initializers: Sequence[Any], sparing: bool = False) -> None:
     """Initialise variables and tables: run initialisers repeatedly until no more succeed.
 
-    One may read another variable.
+    They are repeated because an initialiser may read another variable.
 
     Args:
         session: of the graph.
@@ -73,10 +73,7 @@ def _runs(session: Any, ops: Any, fatal: Any) -> bool:
 
 
 def _needs_nothing(initializer: Any) -> bool:
-    """Whether an assignment reads nothing that may be uninitialised.
-
-    Variables, resources, feeds.
-    """
+    """Whether an assignment reads no variable, resource or feed, which might be uninitialised."""
     if initializer.type not in OVERWRITES:
         return False
     read = ancestors(

@@ -17,9 +17,9 @@ _T = TypeVar("_T", bound="TrainingSession")
 
 
 def import_all(meta_graph: tf.MetaGraphDef) -> Any:
-    """Import a graph with its collections into the default one, on any device; return its Saver.
+    """Import a graph with its collections into the default one, on any device.
 
-    None if it has none.
+    Return its Saver, or None.
     """
     return tf.train.import_meta_graph(meta_graph, clear_devices=True)
 
@@ -27,7 +27,7 @@ def import_all(meta_graph: tf.MetaGraphDef) -> Any:
 def import_nodes(meta_graph: tf.MetaGraphDef) -> None:
     """Import the nodes of a graph into the default one, with their devices.
 
-    Without recorded shapes if TensorFlow contradicts them.
+    Recorded shapes are dropped if TensorFlow contradicts them.
     """
     producer = (
         meta_graph.meta_info_def.stripped_op_list

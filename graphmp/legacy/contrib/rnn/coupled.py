@@ -102,9 +102,9 @@ class CoupledInputForgetGateLSTMCell(Cell):
 
 
 def _sharded(name: str, shape: Sequence[int], like: tf.Tensor, shards: int) -> tf.Tensor:
-    """A matrix in `name_0`, `name_1` and so on.
+    """A matrix stored in the variables `name_0`, `name_1` and so on.
 
-    Rows evenly distributed, first shards one row longer.
+    Rows are distributed evenly; the first shards get one more if that leaves a remainder.
     """
     rows, extra = divmod(shape[0], shards)
     parts = [
