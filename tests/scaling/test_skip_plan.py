@@ -234,3 +234,23 @@ def test_a_learning_rate_that_decays_after_both_updates_goes_by_the_loss_that_it
 
     by_loss = Plan(built(build)).by_loss
     assert by_loss["A_rate"] == {"gradients"} and by_loss["B_rate"] == {"gradients_1"}
+
+
+def test_gradients_are_pushed_into_accumulators_in_every_step():
+    """The check comes after they are taken out: a push that is missing would be waited for."""
+    graph, losses = losses_of(built(SHAPES["accumulators"].build))
+    pushes = {name for name, node in graph.view.nodes.items() if "AccumulatorApply" in node.op}
+    step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
+    assert pushes and not pushes & (step.by_loss.keys() | step.by_value.keys())
+
+
+def test_an_average_of_the_input_ahead_of_the_gradients_goes_by_its_value():
+    """It is in no collection; the loss waits for it."""
+
+    def build():
+        x = vectors()
+        seen = tf.get_variable("seen", (), trainable=False, use_resource=False)
+        with tf.control_dependencies([seen.assign(0.9 * seen + 0.1 * tf.reduce_mean(x))]):
+            adam().minimize(square(net(tf.identity(x))), name="train")
+
+    assert Plan(built(build)).by_value == {"seen"}
