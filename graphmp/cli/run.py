@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]
         "-c",
         _START,
-        _root(),
+        str(pathlib.Path(__file__).resolve().parent.parent.parent),
         json.dumps(spec),
     ]
     sys.stdout.flush()
@@ -137,7 +137,3 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "legacy_imports": args.legacy_imports,
         "verbose": args.verbosity > 0,
     }
-
-
-def _root() -> str:
-    return str(pathlib.Path(__file__).resolve().parent.parent.parent)

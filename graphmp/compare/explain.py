@@ -54,11 +54,8 @@ def described(change: Change) -> str:
     """A change in the words of report.json: `dtype of T: float32 -> float16`."""
     if change.category in (categories.ADDED, categories.REMOVED):
         return "%s: %s" % (change.category, change.after or change.before)
-    return "%s%s: %s -> %s" % (change.category, _of(change.part), change.before, change.after)
-
-
-def _of(part: str) -> str:
-    return " of " + part if part else ""
+    part = " of " + change.part if change.part else ""
+    return "%s%s: %s -> %s" % (change.category, part, change.before, change.after)
 
 
 def _keys(change: Change) -> Iterator[Tuple[str, str, str]]:

@@ -34,7 +34,11 @@ def parse_input(text: str) -> Tuple[str, str, Shape]:
             return (
                 name,
                 dtype,
-                None if dims is None else tuple(_dimension(d) for d in dims.split(",") if d),
+                None
+                if dims is None
+                else tuple(
+                    None if d in ("?", "None", "-1") else int(d) for d in dims.split(",") if d
+                ),
             )
         except (TypeError, ValueError):
             pass
@@ -105,10 +109,6 @@ def make_arguments(
         )
     values.update((name, tf.placeholder(dtype, shape, name=name)) for name, dtype, shape in tensors)
     return values
-
-
-def _dimension(text: str) -> Optional[int]:
-    return None if text in ("?", "None", "-1") else int(text)
 
 
 def _example(names: List[str]) -> str:

@@ -52,7 +52,10 @@ class Infinities:
         self._side, self._count = side, len(spots)
         self._editor = Editor(self.meta_graph.graph_def)
         self._vector = self._editor.add(
-            "%s/infinite" % _SCOPE, "Placeholder", dtype=FLOAT32, shape=_shape(len(spots))
+            "%s/infinite" % _SCOPE,
+            "Placeholder",
+            dtype=FLOAT32,
+            shape=tf.AttrValue(shape=tf.TensorShape([len(spots)]).as_proto()),
         )
         for number, spot in enumerate(spots):
             self._put(number, spot)
@@ -80,22 +83,10 @@ class Infinities:
                 "Enter",
                 [bound],
                 T=dtype,
-                frame_name=_text(frame),
+                frame_name=tf.AttrValue(s=frame.encode("utf-8")),
                 is_constant=True,
-                parallel_iterations=_number(1),
+                parallel_iterations=tf.AttrValue(i=1),
             )
         self._editor.read_instead(
             spot.readers, add(name + "/value", "Maximum", [spot.port, bound], T=dtype)
         )
-
-
-def _shape(size: int) -> tf.AttrValue:
-    return tf.AttrValue(shape=tf.TensorShape([size]).as_proto())
-
-
-def _text(text: str) -> tf.AttrValue:
-    return tf.AttrValue(s=text.encode("utf-8"))
-
-
-def _number(number: int) -> tf.AttrValue:
-    return tf.AttrValue(i=number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Callable, Dict, List, NamedTuple, Set
+from typing import Any, Callable, Dict, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -20,7 +20,6 @@ from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import UNTYPED, Reason
 from graphmp.rewrite.costs import price
-from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.paint import FREE, HALF
 from graphmp.rewrite.pipeline import Decisions, decide
 
@@ -215,12 +214,11 @@ def _cut(decided: Dict[str, Decisions]) -> Cut:
         free = {number for number, p in enumerate(wanted) if p.colour == FREE}
         fixed = {number for number, p in enumerate(wanted) if p.colour == HALF}
         chosen = {number for number, p in enumerate(placed) if p.colour == HALF}
-        counts = [len(_groups(groups, units)) for units in (free, free & chosen, free - chosen)]
+        counts = [
+            len({groups.of[number] for number in units})
+            for units in (free, free & chosen, free - chosen)
+        ]
         prices = [price(graph, units) for units in (chosen, fixed | free, fixed)]
         sums = [a + b for a, b in zip(total, [*counts, *prices])]
         total = Cut(int(sums[0]), int(sums[1]), int(sums[2]), *sums[3:])
     return total
-
-
-def _groups(groups: Groups, units: Set[int]) -> Set[int]:
-    return {groups.of[number] for number in units}

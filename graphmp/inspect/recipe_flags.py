@@ -48,7 +48,7 @@ def recipe_flags(
         return
     if _cast_up(name, view, report):
         yield Flag(option("force_compute", pattern), True, 1)
-    if _rewritten_to_half(name, original, config, policy):
+    if name in decide(original, config, policy)[""].half_nodes():  # the rewrite decides otherwise
         yield Flag(
             "--engine=rewrite", True, 0, "which rewrites the float32 graph, by rules of its own"
         )
@@ -65,9 +65,3 @@ def _cast_up(name: str, view: GraphView, report: Optional[Dict[str, Any]]) -> bo
         view.nodes[port.node] for port in view.inputs(name) if view.nodes[port.node].op == "Cast"
     )
     return any(cast.attr["SrcT"].type in HALF for cast in casts)
-
-
-def _rewritten_to_half(
-    name: str, original: tf.MetaGraphDef, config: Config, policy: Policy
-) -> bool:
-    return name in decide(original, config, policy)[""].half_nodes()

@@ -238,7 +238,7 @@ class DecoratedCall:
         return (
             repairs
             and self._policy.wants_float32(creation.op_type)
-            and not _is_stateful(creation.op_type)
+            and not op_def(creation.op_type).is_stateful
         )
 
     def _is_source(self, creation: Creation) -> bool:
@@ -376,10 +376,6 @@ def _is_structure(op_type: str) -> bool:
 def _whole(value: Any) -> Any:
     """A partitioned variable as a single tensor."""
     return value.as_tensor() if hasattr(value, "as_tensor") else value
-
-
-def _is_stateful(op_type: str) -> bool:
-    return op_def(op_type).is_stateful
 
 
 def _same_dtype(op_type: str) -> List[List[str]]:

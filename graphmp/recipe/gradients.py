@@ -96,7 +96,13 @@ def _scaled(
     present = [g for g in gradients if g is not None]
     finite = group.check(present) if scale.skips and present else None
     call = states.GradientCall(
-        group, _scope_of(seeds), seeds, _names(raw), _names(ys), _names(gradients), finite
+        group,
+        seeds[0].rsplit("/", 1)[0] if seeds else "",
+        seeds,
+        _names(raw),
+        _names(ys),
+        _names(gradients),
+        finite,
     )
     state.add_call(call, gradients)
     if config.clip_norm and present:
@@ -187,10 +193,6 @@ def _config(state: states.GraphState, ys: Sequence[Any]) -> Optional[Config]:
         if op.name in state.owner_of:
             return state.owner_of[op.name]
     return None
-
-
-def _scope_of(seeds: Sequence[str]) -> str:
-    return seeds[0].rsplit("/", 1)[0] if seeds else ""
 
 
 def _as_list(value: Any) -> List[Any]:

@@ -117,7 +117,7 @@ class _Figures:
                 picture = self.frame.svg(bars, "%s: %s" % (role, " ".join(caption)))
                 lines = "".join("<p>%s</p>\n" % escape(line) for line in caption)
                 yield "<figure>\n<h3>%s</h3>\n%s\n<figcaption>\n%s</figcaption>\n</figure>\n" % (
-                    _plural(role),
+                    role.capitalize() + "s",
                     picture,
                     lines,
                 )
@@ -204,10 +204,6 @@ def _percent(value: float) -> str:
     return text.share(value) if value else "none"
 
 
-def _plural(role: str) -> str:
-    return role.capitalize() + "s"
-
-
 def _facts(audit: Audit) -> str:
     rows = [
         ("arithmetic", text.arithmetic(audit)),
@@ -265,7 +261,7 @@ def _loss(loss: LossFinding, audit: Audit) -> str:
         lines.append("Of the gradients " + text.range_advice(loss, audit.compute_dtype))
     kind = "" if loss.agrees(audit.tolerance) else ' class="bad"'
     caption = "".join(
-        "<p%s>%s.</p>\n" % (kind if not number else "", escape(_capital(line)))
+        "<p%s>%s.</p>\n" % (kind if not number else "", escape(line[:1].upper() + line[1:]))
         for number, line in enumerate(lines)
     )
     return "<figure>\n<h3><code>%s</code></h3>\n%s\n<figcaption>\n%s</figcaption>\n</figure>\n" % (
@@ -273,10 +269,6 @@ def _loss(loss: LossFinding, audit: Audit) -> str:
         chart,
         caption,
     )
-
-
-def _capital(line: str) -> str:
-    return line[:1].upper() + line[1:]
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

@@ -39,7 +39,8 @@ def rows(summary: Summary) -> Iterator[Row]:
     if summary.unexplained or summary.stale:
         yield Row(
             "report",
-            "DOES NOT FIT: explains all but %s; tells of %s that are not there" % _misfits(summary),
+            "DOES NOT FIT: explains all but %s; tells of %s that are not there"
+            % (plural(summary.unexplained, "change"), _n(summary.stale)),
         )
     yield from _coverage(summary)
     yield from _stayed(summary)
@@ -106,10 +107,6 @@ def _engine(summary: Summary) -> str:
     if summary.reported is None or not summary.reported.engine:
         return _NO_REPORT
     return "%s (%s)" % (summary.reported.engine, summary.reported.engine_reason)
-
-
-def _misfits(summary: Summary) -> Tuple[str, str]:
-    return plural(summary.unexplained, "change"), _n(summary.stale)
 
 
 def _coverage(summary: Summary) -> Iterator[Row]:

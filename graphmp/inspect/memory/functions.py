@@ -34,7 +34,8 @@ class FunctionBody(NamedTuple):
         return {
             port: result
             for port, result in pairs
-            if self.sizes.dtype(port) != VARIANT and not self._is_argument(aliases.maker(result))
+            if self.sizes.dtype(port) != VARIANT
+            and self.graph.view.nodes[aliases.maker(result).node].op != ARGUMENT
         }
 
     def unchanged(self) -> List[int]:
@@ -45,9 +46,6 @@ class FunctionBody(NamedTuple):
             for number, pair in enumerate(zip(self.arguments, self.results))
             if aliases.maker(pair[1]) == pair[0]
         ]
-
-    def _is_argument(self, port: Port) -> bool:
-        return self.graph.view.nodes[port.node].op == ARGUMENT
 
 
 class Library:

@@ -31,7 +31,7 @@ from graphmp.graph.state.state import definitions, variable_behind, variable_key
 from graphmp.graph.structure.calls import called, functions_named, with_called
 from graphmp.graph.structure.gradient_names import gradient_scopes
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
-from graphmp.graph.structure.view import GraphView, Port, parse_input
+from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.policy.dtypes import RESOURCE
 from graphmp.policy.op_sets import ARGUMENT, CHOICES, RESULT, UPDATE_PREFIXES, VARIABLE_OPS, WHILES
 from graphmp.tf_hooks.bodies import as_graph, write_back
@@ -230,7 +230,7 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
                 source = (
                     arguments[caller].get(text, {"%s:%s" % (caller, text)})
                     if caller
-                    else _source(view, parse_input(text))
+                    else {variable_behind(view, parse_input(text).node) or parse_input(text).node}
                 )
                 learned |= _learned(known, source)
             waiting.extend((name, call) for call in calls[name] if learned)
@@ -269,7 +269,3 @@ def _reached(graph_def: tf.GraphDef, library: Iterable[Any]) -> List[Any]:
     named = (name for node in graph_def.node for name in functions_named(node))
     found = with_called(functions, named)
     return [function for name, function in functions.items() if name in found]
-
-
-def _source(view: GraphView, port: Port) -> Set[str]:
-    return {variable_behind(view, port.node) or port.node}

@@ -46,7 +46,7 @@ def page_data(diff: Reviewed) -> Dict[str, Any]:
                 strings[claim.name],
                 claim.verdict,
                 strings[claim.text],
-                _found(map(tree.of_path, claim.nodes)),
+                sorted({row for row in map(tree.of_path, claim.nodes) if row >= 0}),
             ]
             for claim in diff.claims
         ],
@@ -158,7 +158,3 @@ def _kept(diff: Reviewed, tree: Tree, strings: Strings) -> Columns:
 def _kind(kind: str) -> int:
     """The index of a kind; -1 for none."""
     return kinds.KINDS.index(kind) if kind else -1
-
-
-def _found(rows: Any) -> List[int]:
-    return sorted({row for row in rows if row >= 0})
