@@ -21,9 +21,9 @@ from graphmp.naming import SCOPE
 from graphmp.tf_hooks.internals import init_scope
 
 COLLECTION = "graphmp_loss_scale"
-# how much larger than in the first step gradients may become; in the examples 27 times in 20 steps
+# room for gradients to grow after the first step; in the examples they grew 27 times in 20 steps
 HEAD_ROOM = 32
-# a function and its callers must name one device, or each has a variable of its own
+# a function and its callers must name the same device to share one variable
 BESIDE_CALLS = "/device:CPU:0"
 _FLOAT16_MAX = 65504.0
 _TINY = 2.0**-110  # divisor in place of 0

@@ -29,7 +29,7 @@ CHOICES = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))  # input 0 i
 PLAIN_CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
 CALLS = WHILES | CHOICES | PLAIN_CALLS | {"SymbolicGradient"}
 
-# The nodes that stand for a function's arguments and results where its body is held as a graph.
+# Nodes for a function's arguments and results when its body is held as a graph.
 ARGUMENT, RESULT = "_Arg", "_Retval"
 
 # State, and the ops that return or take its reference or handle.

@@ -130,10 +130,10 @@ def _arcs(
 
 
 def _cast(producer: int, readers: Set[int], other: int, cost: float, shared: int) -> Iterator[Arc]:
-    """Arcs with a cost if the producer isn't on the side of `other` and any reader is."""
+    """Arcs that cost if any consumer is on the side of `other` and the producer isn't."""
     if producer == other:
         return
-    if other in readers:  # that one reader needs the cast anyway
+    if other in readers:  # a consumer fixed on that side needs the cast
         yield producer, other, cost
         return
     ends = sorted(reader for reader in readers if reader > SINK)
@@ -145,7 +145,7 @@ def _cast(producer: int, readers: Set[int], other: int, cost: float, shared: int
 
 
 def _sent(producer: int, readers: Set[int], cost: float, shared: int) -> Iterator[Arc]:
-    """Arcs with a cost if the producer and any reader are float32.
+    """Arcs that cost if the producer and any consumer are float32.
 
     A cut can't charge a pair of free ends for being equal: each bears half.
     """

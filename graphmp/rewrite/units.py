@@ -26,7 +26,7 @@ _HANDLE_ATTRIBUTES = (
     "elem_type",
     "element_dtype",
 )  # no port of TensorArrayV3 shows the dtype of its elements
-FIXED, OTHER = -1, -2  # instead of a unit: always float32, never float32
+FIXED, OTHER = -1, -2  # ports without a unit: always float32, never float32
 
 
 class Unit(NamedTuple):

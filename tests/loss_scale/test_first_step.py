@@ -1,6 +1,6 @@
 """A dynamic scale's first step.
 
-It leaves room for larger gradients, under both engines, and respects where it is told to start.
+Under both engines it leaves room for larger gradients, and respects a given initial scale.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SIZES = [0.0, 1e-30, 1e-3, 0.12, 0.13, 1.0, 100.0, 4000.0, 1e6]
 
 @pytest.fixture
 def stepped(graph):
-    """Builds a scale of some options.
+    """Return a function that builds a scale from options.
 
-    Returns what takes a step of gradients of a size, and says what the scale is then.
+    It returns a function that runs a step with gradients of a size and returns the new scale.
     """
 
     def make(**options):
@@ -52,7 +52,9 @@ def test_the_scale_leaves_room_after_the_first_step_alone(stepped):
             assert found == 2.0**15 or 2 * found * size * HEAD_ROOM > LARGEST, (
                 "lower than it has to be"
             )
-            assert step(session, 100 * size) == found  # what is finite lowers nothing later
+            assert (
+                step(session, 100 * size) == found
+            )  # finite gradients of later steps never lower the scale
 
 
 def test_a_scale_that_was_asked_for_is_not_lowered(stepped):

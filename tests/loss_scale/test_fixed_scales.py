@@ -1,4 +1,4 @@
-"""A fixed loss scale goes by one name, whatever it is made from."""
+"""A fixed loss scale has the same name, whatever it is made from."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Loss scales that can't be are refused in one line, from the command line, in Python and where
-a tensor or function gives them.
+"""Impossible loss scales are refused in one line.
+
+Given on the command line, in Python, or by a tensor or function.
 """
 
 from __future__ import annotations

@@ -32,8 +32,9 @@ def test_has_kernel(op, types, device, expected):
 
 
 def test_the_tables_are_those_of_this_tensorflow():
-    """Of 2.21 and 1.15.5 each kernel for one half-precision type is listed, on the devices that
-    the wheel has; bfloat16 by 2.21 alone.
+    """All half-precision kernels of 2.21 and 1.15.5 are listed, for the devices of the wheel.
+
+    Those for bfloat16 by 2.21 alone.
     """
     if not tf.__version__.startswith(("1.15.5", "2.21.")):
         pytest.skip("the tables are of 1.15.5 and 2.21")

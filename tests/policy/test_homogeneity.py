@@ -1,6 +1,6 @@
 """The table of how factors pass through ops, measured.
 
-Each op that has a CPU kernel runs on inputs and on powers of two times those.
+Each op that has a CPU kernel runs on inputs, and on the same inputs times powers of two.
 """
 
 from __future__ import annotations
@@ -596,25 +596,39 @@ CHAINS = {
 
 NOT_RUN = {
     "no kernel for the CPU": """
-        BatchNormWithGlobalNormalizationGrad Conv2DBackpropFilterV2 Conv2DBackpropInputV2 CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3
-        MaxPoolGradGradWithArgmax SegmentMaxV2 SegmentMinV2 SegmentSumV2 NcclAllReduce NcclBroadcast NcclReduce _FusedBatchNormGradEx""",
+        BatchNormWithGlobalNormalizationGrad Conv2DBackpropFilterV2 Conv2DBackpropInputV2
+        CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3
+        MaxPoolGradGradWithArgmax SegmentMaxV2 SegmentMinV2 SegmentSumV2 NcclAllReduce NcclBroadcast
+        NcclReduce _FusedBatchNormGradEx""",
     "of several processes": """
-        CollectiveReduce CollectiveReduceV2 CollectiveReduceV3 HorovodAllgather HorovodAllreduce HorovodBroadcast HorovodGroupedAllreduce""",
+        CollectiveReduce CollectiveReduceV2 CollectiveReduceV3 HorovodAllgather HorovodAllreduce
+        HorovodBroadcast HorovodGroupedAllreduce""",
     "of several devices' meshes, or of a debugger": """
-        CopyToMesh CopyToMeshGrad Copy CopyHost DebugIdentity DebugIdentityV2 DebugGradientIdentity DebugGradientRefIdentity""",
-    "takes references": "RefEnter RefExit RefIdentity RefMerge RefNextIteration RefSelect RefSwitch",
+        CopyToMesh CopyToMeshGrad Copy CopyHost DebugIdentity DebugIdentityV2 DebugGradientIdentity
+        DebugGradientRefIdentity""",
+    "takes references":
+        "RefEnter RefExit RefIdentity RefMerge RefNextIteration RefSelect RefSwitch",
     "of loops, where tests of loops run it": "Enter Exit NextIteration",
     "deprecated versions, which the running one refuses": """
-        BatchCholesky BatchCholeskyGrad BatchFFT BatchFFT2D BatchFFT3D BatchIFFT BatchIFFT2D BatchIFFT3D BatchMatrixBandPart BatchMatrixDiag
-        BatchMatrixDiagPart BatchMatrixInverse BatchMatrixSetDiag BatchMatrixSolve BatchMatrixTriangularSolve BatchSelfAdjointEigV2 BatchSvd
+        BatchCholesky BatchCholeskyGrad BatchFFT BatchFFT2D BatchFFT3D BatchIFFT BatchIFFT2D
+        BatchIFFT3D BatchMatrixBandPart BatchMatrixDiag
+        BatchMatrixDiagPart BatchMatrixInverse BatchMatrixSetDiag BatchMatrixSolve
+        BatchMatrixTriangularSolve BatchSelfAdjointEigV2 BatchSvd
         Conv3DBackpropFilter Conv3DBackpropInput TileGrad TopK
-        TensorArrayConcatV2 TensorArrayGatherV2 TensorArrayGradV2 TensorArrayReadV2 TensorArrayScatterV2 TensorArraySizeV2 TensorArraySplitV2
+        TensorArrayConcatV2 TensorArrayGatherV2 TensorArrayGradV2 TensorArrayReadV2
+        TensorArrayScatterV2 TensorArraySizeV2 TensorArraySplitV2
         TensorArrayWriteV2""",
-    "a handle beside what it hands on": "StackPop StackPopV2 StackPush StackPushV2 TensorArrayGradV3 TensorArrayGradWithShape TensorArraySizeV3",
+    "a handle beside what it hands on": (
+        "StackPop StackPopV2 StackPush StackPushV2 TensorArrayGradV3 TensorArrayGradWithShape "
+        "TensorArraySizeV3"
+    ),
     "takes or gives variants that only its own family reads": """
-        CSRSparseMatrixComponents CSRSparseMatrixToDense CSRSparseMatrixToSparseTensor DenseToCSRSparseMatrix RaggedTensorToVariantGradient
-        SparseMatrixMatMul SparseMatrixMul SparseMatrixSoftmaxGrad SparseMatrixSparseMatMul SparseMatrixTranspose SparseTensorToCSRSparseMatrix
-        EmptyTensorList TensorListElementShape TensorListLength TensorListPushBackBatch TensorListReserve""",
+        CSRSparseMatrixComponents CSRSparseMatrixToDense CSRSparseMatrixToSparseTensor
+        DenseToCSRSparseMatrix RaggedTensorToVariantGradient
+        SparseMatrixMatMul SparseMatrixMul SparseMatrixSoftmaxGrad SparseMatrixSparseMatMul
+        SparseMatrixTranspose SparseTensorToCSRSparseMatrix
+        EmptyTensorList TensorListElementShape TensorListLength TensorListPushBackBatch
+        TensorListReserve""",
     "of function bodies": "_Retval",
     "its kernel ends the process on 1.15.5": "" if TF2 else "TensorStridedSliceUpdate",
 }  # fmt: skip
@@ -635,7 +649,7 @@ def registered(op):
 
 
 class Scaling:
-    """Inputs of an op, some of them multiplied by a factor."""
+    """The inputs of an op, some of them multiplied by a factor."""
 
     def __init__(self, op):
         self.op = op

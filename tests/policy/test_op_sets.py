@@ -1,4 +1,4 @@
-"""The sets of op types that stand for one thing: they name ops that exist."""
+"""The op sets name ops that exist."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The tables of ops.
 
-Lists, traits and kernels name ops that exist, and say what the running TensorFlow's kernel registry
-says.
+Lists, traits and kernels name ops that exist, and agree with the running TensorFlow's kernel
+registry.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ NOT_LISTED = (
     set() if TF2 else {"Einsum"}
 )  # tf.einsum of 1.15.5 is made of matmuls: the op itself comes from TensorFlow 2
 LISTED_TRAITS = (
-    "MOVES_NOTHING", "DISCONTINUOUS", "KEEPS_VALUES", "FORGETS_VALUES", "LAST_ACTIVATIONS", "BIAS_ADDS", "LOOK_UPS",
-    "NONLINEAR_DENIED", "PASSES_ON", "HANDLE_OPS", "WIDER_STATISTICS", "BOUNDED", "BOUNDED_OFF_ZERO", "BOUNDED_IN_GRADIENT",
+    "MOVES_NOTHING", "DISCONTINUOUS", "KEEPS_VALUES", "FORGETS_VALUES", "LAST_ACTIVATIONS",
+    "BIAS_ADDS", "LOOK_UPS",
+    "NONLINEAR_DENIED", "PASSES_ON", "HANDLE_OPS", "WIDER_STATISTICS", "BOUNDED",
+    "BOUNDED_OFF_ZERO", "BOUNDED_IN_GRADIENT",
 )  # fmt: skip
 
 
@@ -128,7 +130,7 @@ def test_ops_of_wider_statistics_have_the_attribute():
 
 
 def _handle_ops_with_dtype():
-    """Ops on handles whose definition has the dtype of what the handle holds."""
+    """Ops on handles with an attribute for the dtype of the stored values."""
     return sorted(
         op
         for op in traits.HANDLE_OPS
@@ -137,7 +139,7 @@ def _handle_ops_with_dtype():
 
 
 def test_all_ops_on_handles_are_listed():
-    """One that isn't keeps its whole group in float32."""
+    """An unlisted op keeps its whole group in float32."""
     clear = Policy.default("float16").clear
     assert [op for op in _handle_ops_with_dtype() if op not in clear] == []
 
@@ -162,7 +164,7 @@ def test_the_table_of_kernels_has_no_other_dtype():
     "dtype, device", [(dtype, device) for dtype in HALVES for device in ("CPU", "GPU")]
 )
 def test_the_table_of_kernels_agrees_with_the_registry(dtype, device):
-    """An op lacks a kernel where it has one of float32 and none of half precision."""
+    """An op counts as lacking a kernel if it has one for float32 and none for half precision."""
     if not TF2 and (dtype == "bfloat16" or (device == "GPU" and not tf.test.is_built_with_cuda())):
         pytest.skip(
             "the table is of 2.21's bfloat16 kernels, and this build of 1.15.5 has none for a GPU"

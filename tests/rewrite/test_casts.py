@@ -148,7 +148,7 @@ def test_values_of_constants_in_half(value):
 def test_devices_of_casts():
     """Less is sent.
 
-    A cast to half stands where the tensor is made, one to float32 where it is read.
+    Casts to half are on the producer's device, casts to float32 on the consumer's.
     """
     lines = [
         X + " @/job:a",

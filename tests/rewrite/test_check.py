@@ -133,7 +133,7 @@ def test_check_drops_stale_shapes():
 
 
 def test_kernels_of_every_op_are_there(graph):
-    """What is half after a conversion of all these runs."""
+    """All ops that a conversion makes half run."""
     x = tf.placeholder(tf.float32, [4, 4, 4, 4], name="x")
     w = tf.constant(np.random.RandomState(0).rand(3, 3, 4, 4).astype(np.float32) * 0.1)
     activations = [
@@ -192,7 +192,7 @@ def test_combinations_of_ops_agree_in_numbers():
 
 @pytest.mark.unit
 def test_a_function_that_is_differentiated_is_rewritten():
-    """SymbolicGradient is a call; what the library names as a function's gradient comes along."""
+    """SymbolicGradient is a call; the library's gradient functions are included."""
     function = importlib.import_module("tensorflow.python.framework.function")
 
     def build():
@@ -212,7 +212,7 @@ def test_a_function_that_is_differentiated_is_rewritten():
 
 @pytest.mark.unit
 def test_a_gradient_scope_has_a_name():
-    """The gradient of an AddN called AddN, in a scope that has an AddN of its own."""
+    """The gradient of an AddN called AddN, in a scope that contains another AddN."""
     names = {"AddN", "gradients/AddN", "gradients/AddN_grad/tuple/group_deps", "m_grad/x", "w"}
     assert gradient_names.gradient_scopes(names) == {"gradients"}
     assert (

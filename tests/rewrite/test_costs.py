@@ -98,7 +98,7 @@ def test_a_loop_counts_32_times_and_a_cast_of_what_does_not_change_once(layers):
 
 
 def test_the_price_of_a_choice():
-    """`x -> cast -> MatMul -> Sin`: with the matmul in half two casts and a float32 Sin."""
+    """`x -> cast -> MatMul -> Sin`: a half matmul costs two casts and a float32 Sin."""
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [4, 4], name="x")
         tf.identity(tf.sin(tf.matmul(x, x, name="product"), name="sine"), name="end")
@@ -220,7 +220,7 @@ def test_gradients_of_constants_lead_nowhere():
         "grads": {"grads/h_grad/a", "grads/h_grad/b", "grads/h_grad/c"},
         "other": {"other/h_grad/a"},
     }
-    # Nothing of the second scope leads anywhere: someone fetches it.
+    # No node of the second scope has an effect: its results are fetched.
     assert idle_nodes(view, scopes.values()) == {"grads/h_grad/b", "grads/h_grad/c"}
 
 
@@ -236,4 +236,4 @@ def test_what_no_step_runs_costs_a_launch():
     graph.idle = {"sine"}
     assert (
         running - price(graph, half) == 2 * 16 + 6 * 16
-    )  # Sin's read, and the cast for it but for its launch
+    )  # the read by Sin, and its cast without the launch

@@ -1,6 +1,4 @@
-"""The reason that a report gives for a node in float32 is that of its data, not of its
-statistics.
-"""
+"""A node with data and statistics in float32 has the reason of its data in a report."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ def test_a_normalisation_tells_why_its_data_is_float32():
 
 
 def test_a_loss_that_bfloat16_could_hold_is_float32():
-    """It stands in a scope that looks like gradient code, between ops that are half."""
+    """The loss is in a scope that looks like gradient code, between half ops."""
     with tf.Graph().as_default() as graph:
         weights = [tf.get_variable("w%d" % number, [8, 8]) for number in range(2)]
         output = tf.matmul(

@@ -19,8 +19,9 @@ def _functions(meta_graph):
 
 
 def assert_rewritten_inside(before, after, op="MatMul"):
-    """Makes sure that every function that is called and has such an op has it in half, and that
-    signatures are as before.
+    """Check that all called functions with such an op have it in half.
+
+    Signatures must not change.
     """
     found, called = 0, called_functions(before.graph_def)
     for name, function in _functions(after).items():

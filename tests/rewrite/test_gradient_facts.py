@@ -1,6 +1,6 @@
-"""Facts of gradient code: what a bounded op frees, Sums that need no float32.
+"""Facts about gradient code: nodes freed by bounded ops, and Sums that need no float32.
 
-Attention, and GELUs by `tanh` and `erf`.
+In attention, and in GELUs by `tanh` and `erf`.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ def gelu(x):
 
 
 def gelu_by_erf(x):
-    """The gradient of Erf has an exp(-x * x) in it, which lies between 0 and 1."""
+    """The gradient of Erf contains exp(-x * x), which is between 0 and 1."""
     return x * (0.5 * (1.0 + tf.erf(x / np.sqrt(2))))
 
 
@@ -87,7 +87,7 @@ def test_the_exponential_in_an_erfs_gradient_ends_the_chain():
 
 @pytest.mark.parametrize("mask", [0.0, -1e9])
 def test_a_softmaxs_gradient_is_half_but_for_its_sum(mask):
-    """A mask that half precision can't hold keeps the softmax in float32, and nothing behind it."""
+    """A mask beyond half precision keeps the softmax in float32, but no node after it."""
     lower = np.triu(np.full([LENGTH, LENGTH], mask, np.float32), 1)
     original, gradients = network(lambda x: attention(x, lower))
     after = painting.verified(original, gradients, rtol=2e-2)
@@ -115,7 +115,7 @@ def test_the_last_softmax_frees_nothing():
 def scaled(asked):
     """`dense(x) * factor` for a factor of [1].
 
-    `asked` are the names of placeholders whose gradients are asked for too.
+    `asked` are the names of further placeholders to differentiate by.
     """
 
     def train():
@@ -136,7 +136,7 @@ def scaled(asked):
 @pytest.mark.unit
 @pytest.mark.parametrize("asked, dtype", [("constant", "half"), ("factor", "float32")])
 def test_a_constants_gradient_needs_no_cast(asked, dtype):
-    """No step runs either; that of a placeholder someone may fetch, so it adds up in float32."""
+    """No step computes either; a placeholder's may be fetched, so its sum is float32."""
     before = scaled(asked)
     after = painting.converted(before)
     sums = {

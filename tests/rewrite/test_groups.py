@@ -23,7 +23,7 @@ from tests.support.tiny import FLOAT16, FLOAT32
 
 
 def held(node):
-    """The dtype that a node's handle, or what it puts there, has."""
+    """The dtype of the values that a node stores or reads by its handle."""
     return next(
         node.attr[name].type
         for name in ("dtype", "elem_type", "element_dtype", "T")
@@ -32,7 +32,7 @@ def held(node):
 
 
 def frames_agree(meta_graph):
-    """Makes sure that a loop variable has one dtype around its loop."""
+    """Check that a loop variable has one dtype around its loop."""
     named, checked = nodes(meta_graph), 0
     for node in of_op(meta_graph, "NextIteration"):
         merge = next(n for n in of_op(meta_graph, "Merge") if node.name in n.input)
@@ -181,9 +181,9 @@ def test_dynamic_rnn_and_its_gradient():
 @pytest.mark.unit
 @pytest.mark.parametrize("batch", [3, None])
 def test_what_a_dynamic_rnn_saves_is_half_whether_its_batch_is_known_or_not(batch):
-    """All but what TensorArrays order by.
+    """All saved values, not the flows of TensorArrays.
 
-    Casts in the loop are those of the weights' gradients, which add up in float32.
+    Casts in the loop are those of the weights' gradients, which are added up in float32.
     """
 
     def build():
@@ -228,8 +228,10 @@ def test_arrays_and_their_gradient_arrays_hold_one_dtype():
 @pytest.mark.unit
 def test_an_array_whose_handle_goes_into_a_function_keeps_its_dtype():
     lines = [
-        X, W, "size Const", "index Const", "m MatMul x w", "array TensorArrayV3 size dtype=float32 clear_after_read=false",
-        "write TensorArrayWriteV3 array index m array:1", "read TensorArrayReadV3 array index write dtype=float32", "n MatMul read w",
+        X, W, "size Const", "index Const", "m MatMul x w",
+        "array TensorArrayV3 size dtype=float32 clear_after_read=false",
+        "write TensorArrayWriteV3 array index m array:1",
+        "read TensorArrayReadV3 array index write dtype=float32", "n MatMul read w",
         "call PartitionedCall array Tin=[\"resource\"] Tout=[\"resource\"]",
     ]  # fmt: skip
     meta_graph = graph(*lines, w=EYE, size=np.int32(1), index=np.int32(0))
@@ -244,7 +246,8 @@ def test_an_array_whose_handle_goes_into_a_function_keeps_its_dtype():
 )
 def test_a_lone_reader_of_an_array_that_comes_from_elsewhere_keeps_its_dtype(user):
     lines = [
-        W, "index Const", "handle Placeholder dtype=resource", "flow Placeholder", "read TensorArrayReadV3 handle index flow dtype=float32",
+        W, "index Const", "handle Placeholder dtype=resource", "flow Placeholder",
+        "read TensorArrayReadV3 handle index flow dtype=float32",
         "m MatMul read w", user,
     ]  # fmt: skip
     painted = decide(graph(*lines, w=EYE, index=np.int32(0)))
@@ -269,8 +272,10 @@ def test_the_flow_of_an_array_is_float32():
 @needs_tf2
 def test_tensor_lists():
     lines = [
-        X, W, "shape Const", "count Const", "index Const", "m MatMul x w", "list TensorListReserve shape count element_dtype=float32",
-        "put TensorListSetItem list index m", "get TensorListGetItem put index shape element_dtype=float32", "n MatMul get w",
+        X, W, "shape Const", "count Const", "index Const", "m MatMul x w",
+        "list TensorListReserve shape count element_dtype=float32",
+        "put TensorListSetItem list index m",
+        "get TensorListGetItem put index shape element_dtype=float32", "n MatMul get w",
     ]  # fmt: skip
     constants = {
         "w": EYE,

@@ -1,4 +1,4 @@
-"""Whole models, their graphs rewritten as they stand.
+"""Whole models, rewritten as built graphs.
 
 Same variables, all matmuls in half, same losses and updates.
 """
@@ -52,9 +52,9 @@ def test_bfloat16(name):
 
 
 def assert_same_updates(original, converted, least):
-    """The changes of each variable point the same way.
+    """Check that the changes of each variable point the same way.
 
-    Their cosine is at least `least`, but where a variable hardly moved.
+    Their cosine is at least `least`, unless the variable hardly moved.
     """
     for name, before in original.before.items():
         change, other = (

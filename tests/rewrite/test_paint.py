@@ -1,4 +1,4 @@
-"""What the rewrite paints half and why: rules, pins, range guard, as tables of tiny graphs."""
+"""The colours that painting gives and their reasons: rules, pins and range guard on tiny graphs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from tests.support.painting import chain, decide, graph, spelled
         "xACKCd",
         "xCKC".lower(),  # nothing is half without an allow op
         "xic",
-        "xdA",  # deny, and what lies downstream of it until the next allow op
+        "xdA",  # deny, and its descendants up to the next allow op
         "xdpA",
         "xdppAIA",
         "xdiA",
-        "xdiPAIA",  # what is bounded whatever it reads ends the chain
+        "xdiPAIA",  # an op with bounded results ends the chain
         "xdpciKPAPA",
         "xdiip",  # not where no allow op follows
         "xAsip",  # nor where it is float32 itself, as a last activation
         "xAdiA",
         "xAIAdidAIA",
         "xAmiA",
-        "xAuA",  # an op on no list is float32, but denies nobody else
+        "xAuA",  # an op on no list is float32, but starts no chain
         "xAuiA",
         "xAB",  # a bias after the last matmul belongs to it
         "xABC",
@@ -102,7 +102,7 @@ def test_a_chain_of_denials_leads_back_to_its_source():
 
 @pytest.mark.unit
 def test_denials_that_meet_reach_all_that_reads_them():
-    """What two denied ops share is seen twice, what only the second leads to comes after it."""
+    """A node behind both denied ops is visited twice; one behind the second alone comes later."""
     lines = [
         "x Placeholder", "first Exp x", "second Exp x", "m MatMul x x", "shared Add first second",
         "alone Mul second m", "a MatMul shared shared", "b MatMul alone alone",
@@ -114,7 +114,7 @@ def test_denials_that_meet_reach_all_that_reads_them():
 
 @pytest.mark.unit
 def test_an_allow_op_ends_the_chain_of_a_denial():
-    """Else the whole backward pass, downstream of the loss, would be float32."""
+    """Otherwise the backward pass, which is downstream of the loss, would be float32."""
     assert spelled("xdAIAIA", decide(chain("xdaiaia")).half) == "xdAIAIA"
 
 
@@ -134,7 +134,7 @@ def test_an_op_that_forgets_values_ends_the_chain_too():
 
 @pytest.mark.unit
 def test_a_test_on_the_infer_list_reads_half_behind_a_matmul():
-    """Its result is no number, so that nothing behind it need be half."""
+    """Its result is a bool, so that no half op need follow."""
     assert (
         "t"
         in decide(
@@ -160,8 +160,10 @@ def test_what_is_looked_at_for_its_shape_alone_may_be_half(reader, half):
 
 def test_a_group_follows_its_float32_member():
     lines = [
-        "x Placeholder shape=[4,4]", "w Const", "size Const", "index Const", "zero Const", "m MatMul x w",
-        "array TensorArrayV3 size dtype=float32 clear_after_read=false", "write TensorArrayWriteV3 array index m array:1",
+        "x Placeholder shape=[4,4]", "w Const", "size Const", "index Const", "zero Const",
+        "m MatMul x w",
+        "array TensorArrayV3 size dtype=float32 clear_after_read=false",
+        "write TensorArrayWriteV3 array index m array:1",
         "read TensorArrayReadV3 array index write dtype=float32",
         "again TensorArrayReadV3 array index write dtype=float32", "e Exp read", "n MatMul again w",
     ]  # fmt: skip

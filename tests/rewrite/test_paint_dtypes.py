@@ -1,4 +1,4 @@
-"""The painter with other compute dtypes, and with ops that nobody knows."""
+"""The painter with other compute dtypes, and with unknown ops."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_the_record_counts_what_stayed_float32():
     "rows, ids, half", [(3, "shape=[24]", True), (3, "shape=[23]", False), (1, "", False)]
 )
 def test_a_table_that_gives_eight_times_its_size_may_be_cast(rows, ids, half):
-    """By shapes that are known; else its rows are."""
+    """If shapes show the size of the result; otherwise the rows are cast."""
     lines = [
         X,
         "v VariableV2 shape=[%d,4] dtype=float32" % rows,
@@ -163,7 +163,7 @@ def test_a_table_that_gives_eight_times_its_size_may_be_cast(rows, ids, half):
 )
 @pytest.mark.parametrize("op", ["Add", "Maximum"])
 def test_a_normalisation_is_applied_in_half_where_its_epsilon_bounds_it(op, epsilon, half):
-    """Its statistics are float32 either way."""
+    """The statistics are float32 in either case."""
     lines = [
         X,
         W,
@@ -203,7 +203,7 @@ def test_a_sum_that_reduces_nothing_is_clear(size, half):
 def test_a_means_divisor_that_shapes_settle(shape, half):
     """The gradient of a mean divides by a count.
 
-    Half where the batch cancels and the rest fits, float32 where it doesn't or may not.
+    It is half if the batch cancels and the rest fits, float32 if it doesn't or may not.
     """
 
     def build():

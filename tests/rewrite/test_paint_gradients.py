@@ -48,7 +48,7 @@ def test_sums_of_a_variables_gradients(count, half):
 
 @pytest.mark.unit
 def test_a_sum_that_goes_on_in_gradient_code_is_half():
-    """Only what leaves it is a variable's."""
+    """Only a sum that leaves gradient code is a variable's."""
     lines = ["gradients/a_grad/MatMul MatMul gradients/AddN x"]
     meta_graph = _weight_gradients(2, ["a MatMul x x", *lines])
     assert "gradients/AddN" in decide(meta_graph).half
@@ -59,7 +59,7 @@ def test_a_sum_that_goes_on_in_gradient_code_is_half():
     "op, half", [("Mul gradients/AddN x", True), ("Identity gradients/AddN", False)]
 )
 def test_a_sum_that_gradient_code_computes_with_is_half(op, half):
-    """Without a matmul there; what only hands it on leaves it a variable's gradient."""
+    """No matmul follows. A sum that is only passed on is still a variable's gradient."""
     assert (
         "gradients/AddN" in decide(_weight_gradients(2, ["gradients/n_grad/n " + op])).half
     ) == half
@@ -170,7 +170,7 @@ def test_softmax_before_a_loss_and_its_gradient(graph):
 
 
 def test_gates_of_a_recurrent_cell_are_half(graph):
-    """A Sigmoid with another matmul behind it is no last activation; the last step's is."""
+    """A Sigmoid ahead of another matmul isn't a final activation; that of the last step is."""
     x = tf.placeholder(tf.float32, [4, 6], name="x")
     w = tf.get_variable("w", [10, 4], initializer=tf.initializers.orthogonal(seed=1))
     state = tf.zeros([4, 4])

@@ -198,9 +198,9 @@ def test_pins(lines, half, floats):
 
 @pytest.mark.unit
 def test_update_math_is_float32(graph):
-    """What depends on gradients outside gradient code: clips, norms, a hand-written optimizer.
+    """Descendants of gradients outside gradient code, up to the next matmul.
 
-    Up to the next matmul.
+    Clips, norms, a hand-written optimizer.
     """
     x = tf.placeholder(tf.float32, [4, 4], name="x")
     w = tf.Variable(np.eye(4, dtype=np.float32), name="w", use_resource=False)
@@ -273,8 +273,10 @@ def test_definitions_of_variables_keep_their_dtype(resource, graph):
 @pytest.mark.parametrize("op", ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"])
 def test_batch_normalisation_keeps_its_statistics_in_float32(op):
     lines = [
-        "x Placeholder shape=[2,4,4,4]", "w Const", "ones Const", "empty Const", "c1 Conv2D x w strides=[1,1,1,1] padding=\"SAME\"",
-        "n %s c1 ones ones empty empty" % op, "r Relu n", "c2 Conv2D r w strides=[1,1,1,1] padding=\"SAME\"",
+        "x Placeholder shape=[2,4,4,4]", "w Const", "ones Const", "empty Const",
+        "c1 Conv2D x w strides=[1,1,1,1] padding=\"SAME\"",
+        "n %s c1 ones ones empty empty" % op, "r Relu n",
+        "c2 Conv2D r w strides=[1,1,1,1] padding=\"SAME\"",
     ]  # fmt: skip
     filters = np.random.RandomState(0).rand(3, 3, 4, 4) * 0.1
     meta_graph = graph(*lines, w=filters, ones=np.ones(4), empty=np.zeros(0))
@@ -311,8 +313,10 @@ def test_gradient_of_batch_normalisation(graph):
 
 def test_version_1_of_batch_normalisation_and_its_gradient_become_version_2():
     lines = [
-        "x Placeholder shape=[2,4,4,4]", "w Const", "ones Const", "empty Const", "c1 Conv2D x w strides=[1,1,1,1] padding=\"SAME\"",
-        "n FusedBatchNorm c1 ones ones empty empty", "c2 Conv2D n w strides=[1,1,1,1] padding=\"SAME\"",
+        "x Placeholder shape=[2,4,4,4]", "w Const", "ones Const", "empty Const",
+        "c1 Conv2D x w strides=[1,1,1,1] padding=\"SAME\"",
+        "n FusedBatchNorm c1 ones ones empty empty",
+        "c2 Conv2D n w strides=[1,1,1,1] padding=\"SAME\"",
         "gradients/c2_grad/g Conv2D c2 w strides=[1,1,1,1] padding=\"SAME\"",
         "gradients/n_grad/g FusedBatchNormGrad gradients/c2_grad/g c1 ones n:3 n:4",
         "gradients/c1_grad/g Conv2D gradients/n_grad/g w strides=[1,1,1,1] padding=\"SAME\"",

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 
 
 def cost(arcs, half):
-    """What a colouring costs: the arcs from the half side to the float32 side."""
+    """The cost of a colouring: the arcs from the half side to the float32 side."""
     side = set(half) | {SOURCE}
     return sum(capacity for a, b, capacity in arcs if a in side and b not in side)
 

@@ -1,6 +1,6 @@
-"""What the minimum cut is asked.
+"""Arcs of the minimum cut.
 
-Writes, casts that several readers share, what is sent, and what all-reduces read.
+Writes, casts shared by several consumers, tensors sent, inputs of all-reduces.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def halves(*lines, joined=(), **constants):
 
 @pytest.mark.parametrize("others", [0, 1, 2])
 def test_readers_that_share_a_cast_may_differ(others):
-    """One leads to a matmul; a cast of what the other returns would cost more.
+    """One leads to a matmul; casting the other's result would cost more.
 
     Other nodes change nothing.
     """

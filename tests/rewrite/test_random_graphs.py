@@ -67,7 +67,7 @@ def test_bfloat16(program):
 
 
 def check(program, compute_dtype, runs):
-    """Builds a graph, converts it, and compares the two."""
+    """Build a graph, convert it, and compare the two."""
     built = build(program)
     converted = structure(built, compute_dtype)
     if runs:
@@ -81,7 +81,7 @@ def check(program, compute_dtype, runs):
 
 
 def structure(built, compute_dtype):
-    """Converts a graph and checks what needs no run. Returns the converted graph."""
+    """Convert a graph and check what needs no run. Returns the converted graph."""
     config, policy = (
         Config.make(loss_scale="none", compute_dtype=compute_dtype),
         Policy.default(compute_dtype),
@@ -122,8 +122,9 @@ def assert_nodes_kept(original, converted):
 
 
 def assert_policy(graph_def, policy, compute_dtype, kept_allowed):
-    """Denied ops are float32, but a Sum that may reduce nothing, and allowed ones half unless
-    the record says why not.
+    """Denied ops are float32, except a Sum that may reduce nothing; allowed ops are half.
+
+    Unless the record gives a reason.
     """
     bodies = [graph_def.node] + [function.node_def for function in graph_def.library.function]
     for nodes in bodies:
@@ -139,9 +140,9 @@ def assert_policy(graph_def, policy, compute_dtype, kept_allowed):
 
 
 def run(meta_graph, built, again):
-    """Outputs, gradients, also those taken `again`, and the updates of one training step.
+    """Initial values, outputs, gradients (also those taken `again`), and the updates of one step.
 
-    Initial values. All by name.
+    All by name.
     """
     with tf.Graph().as_default() as graph:
         imported(meta_graph)

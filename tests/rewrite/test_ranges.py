@@ -142,9 +142,10 @@ def test_a_small_weight_is_read_in_half_by_the_matmul_and_in_float32_by_the_rest
 
 @pytest.mark.parametrize("count", ["Size m", "Prod shape axis"])
 def test_counts_of_shapes_stay_float32(count):
-    """What a mean divides by may be any number; here it is 90,000."""
+    """The divisor of a mean may be any number; here it is 90,000."""
     lines = [
-        "x Placeholder shape=[300,300]", W, "m MatMul x w", "shape Shape m", "axis Const", "count %s" % count,
+        "x Placeholder shape=[300,300]", W, "m MatMul x w", "shape Shape m", "axis Const",
+        "count %s" % count,
         "f Cast count SrcT=int32 DstT=float32", "d RealDiv m f", "n MatMul d w",
     ]  # fmt: skip
     meta_graph = graph(*lines, w=np.eye(300), axis=np.array([0], np.int32))

@@ -65,9 +65,7 @@ def test_the_mark():
 
 @pytest.mark.unit
 def test_no_node_gains_an_attribute():
-    """Else a graph that is converted here doesn't load in a TensorFlow that doesn't know the
-    attribute.
-    """
+    """Otherwise a TensorFlow that doesn't know the attribute couldn't load the converted graph."""
     before = chain("xaiad")
     after = converted(before)
     for name, node in nodes(before).items():
@@ -112,7 +110,8 @@ def test_the_same_bytes_in_any_process(tmp_path):
         "from tests.support import painting\n"
         "from graphmp.graph.io.files import read_graph\n"
         "from graphmp.graph.io.messages import serialize\n"
-        "print(hashlib.sha256(serialize(painting.converted(read_graph(sys.argv[1])))).hexdigest())\n"
+        "print(hashlib.sha256(serialize(painting.converted(read_graph(sys.argv[1]))))"
+        ".hexdigest())\n"
     )
     path = tmp_path / "graph.meta"
     path.write_bytes(serialize(built(_rnn)))

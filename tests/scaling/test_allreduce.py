@@ -1,6 +1,6 @@
-"""Optimizers that wrap another one and average gradients over processes, as Horovod's.
+"""Optimizers that wrap another one and average gradients over processes, as Horovod's does.
 
-What checks, scales and half precision make of the all-reduce.
+Checks, scales and half precision around the all-reduce.
 
 The stand-in is made of TensorFlow's own collectives, and trains in two real processes on this
 machine.
@@ -44,7 +44,10 @@ signal.alarm(100)
 import horovod.tensorflow as hvd
 from tests.support.allreduce import results
 hvd.init()
-open("rank%d" % hvd.rank(), "w").writelines(line + "\\n" for line in results(sys.argv[1:], hvd.rank(), lambda _: hvd.DistributedOptimizer))
+open("rank%d" % hvd.rank(), "w").writelines(
+    line + "\\n"
+    for line in results(sys.argv[1:], hvd.rank(), lambda _: hvd.DistributedOptimizer)
+)
 """
 SCRIPT = (
     "from tests.support.allreduce import process\nfor line in process():\n    print(line,"
@@ -53,7 +56,7 @@ SCRIPT = (
 
 
 def trained(forks, *ways, flags=None):
-    """What two processes found, each by way."""
+    """The results of each process, by case."""
     pathlib.Path("script.py").write_text(SCRIPT)
     with Cluster(forks, 0, PROCESSES, *ways, flags=flags, script="script.py") as cluster:
         cluster.start_workers()
@@ -68,8 +71,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def assert_as_one(found):
-    """That processes trained as one with the whole batch, and skipped the step that one of them
-    overflowed.
+    """Check that the processes trained as one would with the whole batch.
+
+    All must skip the step in which one of them overflowed.
     """
     alone = train("plain", lambda optimizer: optimizer, X, 1.0)
     losses = np.mean([each["losses"] for each in found], 0)
@@ -152,7 +156,7 @@ def test_horovod(ways, command, folder):
 
 
 def graph_of(asked="", **wrapping):
-    """A MetaGraphDef with a training step of which `AllReduceOptimizer` makes the gradients."""
+    """A MetaGraphDef with a training step whose gradients `AllReduceOptimizer` computes."""
     with tf.Graph().as_default() as graph, (
         functions() if asked == "functions" else contextlib.nullcontext()
     ):
@@ -161,8 +165,9 @@ def graph_of(asked="", **wrapping):
 
 
 def renamed(meta_graph, op, known):
-    """The same with another op for the all-reduces, and where it is `known` its definition, as a
-    process that has loaded it exports it.
+    """The same graph with another op for the all-reduces.
+
+    If `known`, with its definition, as exported by a process that has loaded it.
     """
     for node in meta_graph.graph_def.node:
         if node.op == OP:
@@ -180,12 +185,12 @@ def renamed(meta_graph, op, known):
 
 
 class Found:
-    """What a conversion made of all-reduces.
+    """All-reduces after a conversion.
 
     Attributes:
         dtypes: the dtype of each.
-        before: whether each reads what was divided by the loss scale.
-        checked: ops of the nodes that the finite check looks at.
+        before: whether each depends on an unscaled value.
+        checked: op types of the nodes that the finite check reads.
     """
 
     def __init__(self, meta_graph, op=OP, **options):
@@ -254,9 +259,9 @@ def test_gradients_that_are_float32_for_a_reason_stay_so():
 
 @pytest.mark.unit
 def test_gradients_that_are_clipped_first_are_unscaled_first():
-    """The clip sees what it saw.
+    """The clip reads the same values as before.
 
-    What it makes of an infinity the all-reduce carries to all processes.
+    The all-reduce carries what it makes of an infinity to all processes.
     """
     found = Found(graph_of(before=lambda g: tf.clip_by_norm(g, 1.0)), allreduce_half=True)
     assert (
@@ -285,7 +290,7 @@ def test_graphmps_clip_takes_what_was_added_up():
 def test_a_sum_over_several_steps_is_checked_where_gradients_are_added_to_it(options):
     """As with Horovod's `backward_passes_per_step`.
 
-    What is added up waits for the check, which can't wait for the all-reduce of the sum.
+    The addition waits for the check, which can't wait for the all-reduce of the sum.
     """
 
     def summed(g):
@@ -328,7 +333,7 @@ def test_an_op_that_the_graph_defines_is_known():
 
 @pytest.mark.unit
 def test_all_reduces_of_two_towers_have_one_dtype():
-    """Of one tower's gradients some are kept float32."""
+    """Some gradients of one tower are kept float32."""
     with tf.Graph().as_default() as graph:
         x, optimizer, gradients = (
             tf.placeholder(tf.float32, [8, 12], "x"),

@@ -1,4 +1,4 @@
-"""What a step takes from the batch is written together, or not at all.
+"""A step's writes of values from the batch happen together, or not at all.
 
 Statistics and their count, codebooks, centres, priorities.
 """
@@ -75,7 +75,7 @@ def priorities(hidden, ids):
 
 
 def codebook(hidden, ids):
-    """A codebook's entries are moving sums by moving counts, which wait for both."""
+    """A codebook's entries are moving sums divided by moving counts; they wait for both."""
     counts, sums, entries = held("counts", (10,)), held("sums", (10, 8)), held("codebook", (10, 8))
     here = tf.one_hot(ids, 10)
     updates = [
@@ -141,7 +141,7 @@ def own(names):
 
 
 def taken(values):
-    """The variables that take something of the batch."""
+    """The variables that are assigned values from the batch."""
     return {name for name in own(values) if not name.startswith(("dense", "global_step", "beta"))}
 
 
@@ -199,7 +199,7 @@ def test_the_page_and_the_checks_know_the_gates(place):
 
 
 def layers(use_resource, whole):
-    """Two batch normalisations in front of each other that write where they are computed.
+    """Two batch normalisations in sequence that write where they are computed.
 
     `whole`: each mean and variance.
     """
@@ -226,7 +226,7 @@ def layers(use_resource, whole):
 def test_statistics_that_the_next_layer_waits_for(use_resource):
     """One flag for all would wait for itself.
 
-    Those of a layer go together, and with those before.
+    The statistics of a layer are written together, and with those of earlier layers.
     """
     meta_graph = layers(use_resource, True)
     result = graphmp.convert(meta_graph, loss_scale_initial=64.0)
@@ -254,7 +254,7 @@ def test_statistics_that_the_next_layer_waits_for(use_resource):
 
 @pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
 def test_statistics_of_a_branch_wait_for_none_of_another(use_resource):
-    """A count that is always taken is taken where the branch is not."""
+    """A count that is always written is written when the branch is not taken, too."""
 
     def build():
         with tf.variable_scope("", use_resource=use_resource):
@@ -285,7 +285,7 @@ def test_statistics_of_a_branch_wait_for_none_of_another(use_resource):
 
 @pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
 def test_what_can_be_run_apart_needs_nothing_further(use_resource):
-    """Each of two steps has statistics and an input of its own, and both share a counter."""
+    """Two steps, each with statistics and an input of its own, share a counter."""
 
     def build():
         with tf.variable_scope("", use_resource=use_resource):
@@ -324,7 +324,7 @@ def test_what_can_be_run_apart_needs_nothing_further(use_resource):
 
 @pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
 def test_a_count_of_runs_keeps_its_value_on_a_skipped_step(use_resource):
-    """Its result can be fetched then, under its own name: what the variable holds."""
+    """Fetching its result by name then returns the variable's value."""
 
     def build():
         with tf.variable_scope("", use_resource=use_resource):
@@ -359,7 +359,7 @@ def test_a_count_of_runs_keeps_its_value_on_a_skipped_step(use_resource):
 
 
 def test_a_kernel_that_takes_references_alone_is_dead_on_a_skipped_step():
-    """One that no list names."""
+    """An op that is on no list."""
 
     def build():
         x, _, factor = inputs()
@@ -444,9 +444,9 @@ def test_statistics_in_a_while_loop_take_what_is_finite(use_resource):
 
 @pytest.mark.parametrize("in_turn, use_resource", in_turn([False, True], [False, True]))
 def test_a_gan_with_statistics_in_both_nets(in_turn, use_resource):
-    """A step of the one computes nothing of the other's gradients.
+    """A step of one net computes none of the other's gradients.
 
-    One that overflows leaves the other's variables alone.
+    A step that overflows leaves the other net's variables unchanged.
     """
 
     def net(x, name):

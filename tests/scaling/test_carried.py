@@ -1,6 +1,6 @@
-"""Gradients that a while loop or a function takes and a step behind it applies.
+"""Gradients taken in a while loop or a function and applied outside.
 
-An overflow in any turn skips the step.
+An overflow in any iteration skips the step.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ ONES = np.ones(TURNS, np.float32)
 
 
 class Model:
-    """Two layers, and the gradients of one row's loss, which the row's item of `factors`
-    multiplies.
-    """
+    """Two layers, and the gradients of one row's loss, which its item of `factors` multiplies."""
 
     def __init__(self):
         tf.set_random_seed(1)
@@ -65,7 +63,7 @@ def mapped(model):
 
 
 def clipped_by_value(model):
-    """What isn't finite is, once it is clipped."""
+    """Gradients that are not finite become finite when they are clipped."""
 
     def one(turn):
         return tuple(tf.clip_by_value(g, -1.0, 1.0) for g in model.gradients(*turn))
@@ -132,7 +130,7 @@ def accumulated(model):
 
 
 def clipped(gradients):
-    """What isn't finite is."""
+    """Gradients that are not finite become finite."""
     return [tf.clip_by_value(g, -1.0, 1.0) for g in gradients]
 
 
@@ -454,7 +452,7 @@ def test_an_overflow_in_a_turn_skips_the_step(shape, way):
 
 
 def test_gradients_can_be_taken_of_such_a_loop():
-    """What was put into it belongs to it."""
+    """Inserted nodes are listed in the loop's context."""
     converted = conversion(
         nested, compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0
     )
@@ -548,7 +546,7 @@ def test_half_precision_in_functions():
 
 
 def test_a_function_that_a_data_set_uses_too_is_said():
-    """No scale can be brought in there."""
+    """No scale can be passed to it."""
 
     def build():
         model = Model()

@@ -23,7 +23,7 @@ SCALE, GOOD, SKIPPED = (
 
 
 def built(use_resource=False, names=(), sharded=False):
-    """A graph with a Saver and an init op of its own; `names` are of more variables."""
+    """A graph with a Saver and an init op; `names` are the names of additional variables."""
     with tf.Graph().as_default():
         x, y = (
             tf.placeholder(tf.float32, (None, 12), "x"),
@@ -88,7 +88,7 @@ def test_both_ways_byte_for_byte(use_resource, sharded, tmp_path):
     ids=str,
 )
 def test_the_scale_is_found_among_any_names(names, tmp_path):
-    """Keys of a checkpoint's index leave out what they share with the key before."""
+    """Keys of a checkpoint's index omit the prefix that they share with the previous key."""
     original = built(names=names)
     mixed = converted(original, loss_scale_initial=64.0, loss_scale_growth_interval=2)
     run(original, 1, save=str(tmp_path / "original"))
@@ -112,9 +112,7 @@ def test_changes_to_the_graphs_own_ops_have_their_reasons():
 
 @pytest.mark.unit
 def test_the_scale_is_initialised_with_all_trained_variables_and_by_nothing_more():
-    """Neither by what initialises some of them, nor once more by what runs the init op among
-    others.
-    """
+    """Not by ops that initialise only some, nor again by ops that run the init op among others."""
     with tf.Graph().as_default():
         loss = tf.reduce_mean(two_layers(tf.placeholder(tf.float32, (None, 12), "x")))
         tf.train.GradientDescentOptimizer(0.01).minimize(loss, name="train")
@@ -166,7 +164,7 @@ def test_two_scales(tmp_path):
 
 
 def test_a_graph_without_a_saver_or_an_init_op():
-    """The scale starts by itself, and a Saver made after the import takes it in."""
+    """The scale initialises itself, and is saved by a Saver made after the import."""
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, (None, 12), "x")
         tf.train.AdamOptimizer(0.01).minimize(tf.reduce_mean(two_layers(x)), name="train")
@@ -219,7 +217,9 @@ FEED = {"x:0": VECTORS, "y:0": TARGETS}
 meta, folder = sys.argv[1:]
 with tf.Graph().as_default():
     tf.train.import_meta_graph(meta)
-    with tf.train.MonitoredTrainingSession(checkpoint_dir=folder, save_checkpoint_steps=2, save_checkpoint_secs=None) as sess:
+    with tf.train.MonitoredTrainingSession(
+        checkpoint_dir=folder, save_checkpoint_steps=2, save_checkpoint_secs=None
+    ) as sess:
         for step in range(100):
             feed = dict(FEED, **{"x:0": FEED["x:0"] * (np.inf if step == 2 else 1)})
             _, count = sess.run(["train", "global_step:0"], feed)
@@ -230,9 +230,7 @@ with tf.Graph().as_default():
 
 
 def test_killed_and_restored(forks, tmp_path):
-    """MonitoredTrainingSession saves and restores by the graph's own Saver, which the converted
-    graph carries.
-    """
+    """MonitoredTrainingSession saves and restores by the graph's own Saver, which is kept."""
     with tf.Graph().as_default():
         x, y = (
             tf.placeholder(tf.float32, (None, 12), "x"),

@@ -21,7 +21,7 @@ from tests.support.training_graphs import net, sgd, square, vectors
 
 
 def norm_after(meta_graph, start, feed):
-    """Global norm of what a step of gradient descent with rate 0.01 took off."""
+    """The global norm of one step's change by gradient descent, divided by the rate of 0.01."""
     before, after = trained(meta_graph, steps=1, start=start, feed=feed, as_written=True)
     return np.sqrt(
         sum(
@@ -35,7 +35,7 @@ def norm_after(meta_graph, start, feed):
 def clipped_by(norm, sparse):
     """A net whose gradients the user clips, or doesn't.
 
-    One look-up takes a row twice, and its values are clipped apart.
+    One look-up reads a row twice; its values are clipped separately.
     """
     x = vectors()
     if sparse:
@@ -57,9 +57,7 @@ def clipped_by(norm, sparse):
 
 @functools.lru_cache(maxsize=None)
 def clipped_or_not(sparse):
-    """A graph that clips nothing and one that clips, values to start from, and both norms from
-    there.
-    """
+    """An unclipped graph, a clipped one, initial values, and the norm of each from there."""
     meta_graph, by_user = (
         built(lambda: clipped_by(0, sparse)),
         built(lambda: clipped_by(1.5, sparse)),
@@ -173,7 +171,7 @@ def of_two_dtypes(use_resource):
 @pytest.mark.parametrize("loss_scale", ["none", 128.0, "dynamic"])
 @pytest.mark.parametrize("use_resource", [False, True])
 def test_gradients_of_two_dtypes_have_one_norm(use_resource, loss_scale):
-    """Both are scaled by as much."""
+    """Both are scaled by the same factor."""
     meta_graph = built(lambda: of_two_dtypes(use_resource))
     start, plain = trained(meta_graph, steps=1, feed=FEED, as_written=True)
     converted = graphmp.convert(

@@ -1,4 +1,4 @@
-"""How often the loss scale is multiplied into what gradient code computes.
+"""The power of the loss scale in each value of gradient code.
 
 Tables of tiny graphs.
 """
@@ -18,9 +18,9 @@ GIVEN = {"zero": np.zeros(4), "one": np.ones(4), "shape": np.array([2, 2], np.in
 
 
 def followed(*lines, last_first=False, outside=()):
-    """The degrees in gradient code that starts from `g`, but for nodes outside.
+    """The degrees in gradient code that starts from `g`; nodes in `outside` are not part of it.
 
-    With its nodes listed backwards on demand.
+    With `last_first` the nodes are listed backwards.
     """
     meta_graph = painting.graph(
         "g Placeholder", *["%s Const" % name for name in GIVEN], *lines, **GIVEN
@@ -131,7 +131,7 @@ def test_the_order_of_nodes_in_a_file_means_nothing(last_first):
     "line, degree, multiply, rescale",
     [
         ("n TanhGrad one g", 1, {}, []),
-        ("n TanhGrad g g", 1, {("n", 0): -1}, []),  # what it reads besides is a forward value
+        ("n TanhGrad g g", 1, {("n", 0): -1}, []),  # its other input is a forward value
         ("n TanhGrad g one", 1, {("n", 0): -1}, ["n"]),
         ("n ReluGrad g one", 1, {}, []),
         ("n MatrixSolve one g", 1, {}, []),

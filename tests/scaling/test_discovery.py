@@ -1,4 +1,4 @@
-"""Gradient code is found in graphs whose names tell nothing."""
+"""Gradient code is found in graphs whose names don't tell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.unit
 
 
 def found(meta_graph):
-    """For each loss: how many gradients it has, and what it updates, by op."""
+    """For each loss the number of its gradients, and of its updates by op type."""
     graph = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph))
     nodes = graph.view.nodes
     rows = []
@@ -34,7 +34,7 @@ def found(meta_graph):
     return sorted(rows)
 
 
-# Values tell nothing of where the second call starts: what lies between the two is differentiated
+# Values don't show where the second call starts: the nodes between the two are differentiated
 # like the rest, as one call.
 AS_ONE_CALL = {"given_by_another_gradient"}
 
@@ -68,9 +68,7 @@ def weighted_loss(x, first, second):
 
 
 def shared_by_branches(x, first, second):
-    """Each branch of a tf.cond has a use of the same weight, whose gradients are added up behind
-    the branches.
-    """
+    """Each branch of a tf.cond uses the same weight; the gradients are added up outside."""
     hidden = tf.matmul(x, first)
     scale = tf.get_variable("scale", [6])
     taken = tf.cond(
@@ -82,7 +80,7 @@ def shared_by_branches(x, first, second):
 
 
 def frozen_normalisation(x, first, second):
-    """Factors and offsets of a normalisation by constants of training, for two uses."""
+    """Factors and offsets of a normalisation with constant statistics, used twice."""
     variance, factor = (
         tf.get_variable(name, [6], initializer=tf.ones_initializer(), trainable=name == "factor")
         for name in ("variance", "factor")
@@ -104,7 +102,7 @@ def looped(x, first, second):
 
 
 def of_towers(gradients):
-    """Means over towers, of which there is one, as programs for several GPUs compute them."""
+    """Means over the towers, of which there is only one, as in programs for several GPUs."""
     return [
         tf.reduce_mean(tf.concat([tf.expand_dims(gradient, 0)], 0), 0) for gradient in gradients
     ]
@@ -113,7 +111,7 @@ def of_towers(gradients):
 @pytest.mark.parametrize("averaged", [False, True])
 @pytest.mark.parametrize("loss", [weighted_loss, shared_by_branches, frozen_normalisation, looped])
 def test_where_gradient_code_ends(graph, loss, averaged):
-    """By structure as by names, and the conversion is proved."""
+    """The same by structure as by names, and the conversion is verified."""
     x = tf.placeholder(tf.float32, [4, 8], "x")
     value = loss(x, tf.get_variable("first", [8, 6]), tf.get_variable("second", [6, 2]))
     variables = tf.trainable_variables()
@@ -159,9 +157,9 @@ def test_renamed_graphs_are_converted_alike(name):
 @pytest.mark.corpus
 @pytest.mark.parametrize("path", RECORDED)
 def test_recorded_graphs_are_converted_alike(path):
-    """What a loss is called is another matter.
+    """Names of losses may differ: only gradient code shows where their values are computed.
 
-    Where its value is computed shows in its gradient code alone; so is what no write takes.
+    So may the dtypes of nodes that no write depends on.
     """
     meta_graph = tf.MetaGraphDef.FromString(path.read_bytes())
     meta_graph.ClearField("collection_def")

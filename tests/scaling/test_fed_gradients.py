@@ -1,6 +1,6 @@
-"""Gradients that are fetched, worked on in Python and fed back.
+"""Gradients that are fetched, processed in Python and fed back.
 
-They come out unscaled, whatever else reads them.
+They are fetched unscaled, whatever else reads them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which tensors a converted graph's first step looks at."""
+"""The tensors that a converted graph's first step measures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def three_layers():
 
 
 def test_each_gradient_is_looked_at_once_and_so_is_what_matmuls_hand_on():
-    """A variable's gradient is looked at unscaled; not where the matmul returns it too."""
+    """A variable's gradient is measured unscaled, and not again as the result of a matmul."""
     nodes = painting.nodes(graphmp.convert(painting.built(three_layers)).meta_graph)
     looked_at = {
         node.input[0]

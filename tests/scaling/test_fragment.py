@@ -1,6 +1,6 @@
-"""Parts of a graph that TensorFlow builds, put into a graph.
+"""Parts of a graph that TensorFlow builds, inserted into a graph.
 
-What they read of it, and where they are placed.
+Their inputs from the graph, and their devices.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def spliced():
 
 def test_a_part_reads_the_graph_but_does_not_wait_for_it(spliced):
     assert {name: list(node.input) for name, node in spliced.items() if name not in ("x", "g")} == {
-        "own": ["g:1"], "beside_own": ["g:1"], "beside_given": ["own"], "beside_both": ["own"], "waits": ["^own"],
+        "own": ["g:1"], "beside_own": ["g:1"], "beside_given": ["own"], "beside_both": ["own"],
+        "waits": ["^own"],
     }  # fmt: skip
 
 

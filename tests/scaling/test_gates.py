@@ -1,4 +1,4 @@
-"""Each gate is needed: without any one a skipped step writes."""
+"""Each gate is needed: without any one of them a skipped step writes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_without_any_one_gate_a_skipped_step_writes(optimizer, sparse, use_resou
 
 @pytest.mark.unit
 def test_neutral_values_go_into_the_inputs_that_are_written():
-    """By the names that the ops' definitions give their inputs, for references and resources."""
+    """By the input names in op definitions, for references and resources."""
     known = 0
     for op, neutral in gates._NEUTRAL.items():
         for name in (op, "Resource" + op, op + "VariableOp", "%sVariableOp" % op):

@@ -1,4 +1,4 @@
-"""What gradients come to: what is a loss and what is none, and gradients that are fed back in."""
+"""The destinations of gradients: losses, writes that aren't training, and gradients fed back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.unit
 
 
 def updates(build, **options):
-    """Op types of the updates, a Counter a loss."""
+    """The op types of the updates, one Counter for each loss."""
     read, losses = losses_of(built(build), **options)
     return [
         collections.Counter(read.view.nodes[name].op for name in loss.updates) for loss in losses
@@ -26,7 +26,7 @@ def updates(build, **options):
 
 @pytest.mark.parametrize("trainable, found", [(False, []), (True, [{"ScatterAdd": 1}])])
 def test_gradients_scattered_into_a_table_that_is_not_trained_are_no_training(trainable, found):
-    """As of how often, or how strongly, each row was asked for."""
+    """Such as how often, or how strongly, each row was used."""
 
     def build():
         table = tf.get_variable("table", [20, 8], use_resource=False)
@@ -51,7 +51,7 @@ def test_an_update_kernel_trains_whatever_the_collection_says():
 
 
 def fetched(shown=False):
-    """A gradient that is fetched; that of `tanh` is no copy of another node."""
+    """A fetched gradient; the gradient of `tanh` isn't a copy of another node."""
     w = tf.get_variable("w", (12, 12), use_resource=False)
     (gradient,) = tf.gradients(square(tf.matmul(vectors(), tf.tanh(w))), [w])
     if shown:
@@ -60,7 +60,7 @@ def fetched(shown=False):
 
 
 def test_a_fed_gradient_is_told_from_a_fed_value():
-    """Of a variable that is loaded by hand the placeholder is no gradient."""
+    """The placeholder by which a user loads a variable isn't a gradient."""
 
     def build(train):
         w = fetched()
@@ -83,7 +83,8 @@ def test_a_fetched_gradient_may_be_shown_besides():
 
 
 @pytest.mark.parametrize(
-    "name, fetched, arrivals", [("plain", False, 0), ("accumulators", False, 4), ("fed_back", True, 4)]
+    "name, fetched, arrivals",
+    [("plain", False, 0), ("accumulators", False, 4), ("fed_back", True, 4)]
 )  # fmt: skip
 def test_gradients_that_leave_the_graph_are_told_from_those_that_wait_in_it(
     name, fetched, arrivals

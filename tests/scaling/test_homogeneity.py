@@ -1,4 +1,4 @@
-"""How the loss scale passes through gradient code that is not linear, and what is done about it."""
+"""The loss scale in gradient code that is not linear."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def same_updates(start, expected, found):
 
 
 def loop_of_gradients(start, body):
-    """A custom gradient that is computed in a loop of its own."""
+    """A custom gradient that is computed in a loop."""
     return lambda g: tf.while_loop(
         lambda i, _: i < 3, lambda i, h: (i + 1, body(g, h)), [0, start(g)]
     )[1]
@@ -274,7 +274,7 @@ def test_a_function_called_with_two_degrees():
 
 
 def test_the_gradient_of_a_function_is_linear():
-    """Of one that is linear in nothing: what it reads besides gradients are forward values."""
+    """Even if the function is linear in nothing: the other inputs are forward values."""
     defun = importlib.import_module("tensorflow.python.framework.function").Defun
 
     def build():
@@ -387,9 +387,7 @@ def test_a_gradient_fetched_by_name_keeps_its_value():
 
 @pytest.mark.parametrize("taken", [False, True])
 def test_loops_in_branches_and_branches_in_loops(taken):
-    """What brings the scale into a loop runs there too where the branch that the loop lies in is
-    not taken.
-    """
+    """The nodes that bring the scale into a loop run even if the branch around it is not taken."""
 
     @tf.custom_gradient
     def layer(x):
@@ -426,9 +424,9 @@ def test_loops_in_branches_and_branches_in_loops(taken):
 
 @pytest.mark.parametrize("loss_scale, moved", [(2.0**15, 1.0), ("none", 0.0)])
 def test_gradients_in_a_loop_stay_scaled_behind_a_clip(loss_scale, moved):
-    """The clip compares with its limit times the scale, in the loop.
+    """The clip compares with its limit times the scale, inside the loop.
 
-    What float16 can't hold unscaled survives.
+    Values too small for float16 unscaled survive.
     """
 
     @tf.custom_gradient

@@ -1,4 +1,4 @@
-"""Steps that lie whole in a function or a loop are scaled, checked and skipped there."""
+"""Steps entirely inside a function or a loop are scaled, checked and skipped there."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def functions_for_loops():
 
 
 class Model:
-    """Two layers, a step of training, and placeholders of which each item of `factors`
-    multiplies the loss of one step.
-    """
+    """Two layers and a training step; each item of the placeholder `factors` multiplies a loss."""
 
     def __init__(self, use_resource=True):
         tf.set_random_seed(1)
@@ -75,9 +73,9 @@ class Model:
 
 
 def last_op():
-    """What a raw op made that returns nothing.
+    """The last op: a raw op without results.
 
-    1.15.5 returns the op, 2.21 within a function nothing.
+    The call returns the op on 1.15.5, None in a function on 2.21.
     """
     return tf.get_default_graph().get_operations()[-1]
 
@@ -203,7 +201,7 @@ def old_loop_of_references(model):
 
 
 def by_another_function(build, takes):
-    """With a function that takes the gradients, and clips them: what isn't finite is."""
+    """With a function that takes the gradients and clips them, which makes all finite."""
 
     def shape(model):
         by_model = model.gradients
@@ -811,7 +809,7 @@ def test_what_xla_compiles_is_said(compiled):
     ids=lambda shape: shape.__name__,
 )
 def test_such_a_graph_is_said_to_train(shape):
-    """Unscaled, scaled, and where it is only looked at."""
+    """Scaled, unscaled, and when it is only inspected."""
     meta_graph = original(shape)
     for loss_scale in ("none", "dynamic"):
         report = conversion(shape, loss_scale=loss_scale).report

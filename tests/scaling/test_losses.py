@@ -1,6 +1,6 @@
 """The losses of training graphs.
 
-Gradient scopes, seeds, gradients, updates, as they were written down by hand.
+Gradient scopes, seeds, gradients and updates, as written down by hand.
 """
 
 from __future__ import annotations
@@ -48,28 +48,58 @@ def test_shape(name):
 # The losses of recorded graphs, by the beginning of the file's name, as their training code was
 # read by hand: gradient scope, loss, and the op types that update.
 RECORDED = {
-    "AmmarRashed__PPOng": [("gradients", "Neg", {"ApplyAdam": 8}), ("Critic/gradients", "Critic/Mean", {"ApplyAdam": 6})],
+    "AmmarRashed__PPOng": [
+        ("gradients", "Neg", {"ApplyAdam": 8}),
+        ("Critic/gradients", "Critic/Mean", {"ApplyAdam": 6}),
+    ],
     "DeepBlurt__vae": [("gradients", "Mean_2", {"ApplyAdam": 26})],
     "HMS-IDAC__UNetCoreograph": [("optim/gradients", "optim/Mean", {"ApplyMomentum": 42})],
-    "HuStanding__NER_IDCNN_CRF": [("optimizer/gradients", "crf_loss/Mean", {"ApplyAdam": 10, "AssignSub": 2, "ScatterAdd": 4})],
+    "HuStanding__NER_IDCNN_CRF": [
+        (
+            "optimizer/gradients", "crf_loss/Mean",
+            {"ApplyAdam": 10, "AssignSub": 2, "ScatterAdd": 4},
+        ),
+    ],
     "JunWeston__cifar_prediction_app": [("gradients", "total_loss", {"ApplyGradientDescent": 10})],
-    "Lornatang__tensorflow-dcgan": [("gradients", "add", {"ApplyAdam": 12}), ("gradients_1", "Mean_2", {"ApplyAdam": 14})],
+    "Lornatang__tensorflow-dcgan": [
+        ("gradients", "add", {"ApplyAdam": 12}), ("gradients_1", "Mean_2", {"ApplyAdam": 14}),
+    ],
     "XiangweiTang__Word2Vec": [("optimizer/gradients", "loss/Mean", {"ScatterSub": 3})],
     "arthurdouillard__tensorflow-faceid": [("gradients", "Mean", {"ApplyAdam": 36})],
-    "captured__charrnn": [("gradients", "cost/truediv_1", {"ApplyAdam": 6, "AssignSub": 1, "ScatterAdd": 2})],
-    "captured__dcgan": [("gradients", "add", {"ApplyAdam": 12}), ("gradients_1", "Mean_2", {"ApplyAdam": 14})],
+    "captured__charrnn": [
+        ("gradients", "cost/truediv_1", {"ApplyAdam": 6, "AssignSub": 1, "ScatterAdd": 2}),
+    ],
+    "captured__dcgan": [
+        ("gradients", "add", {"ApplyAdam": 12}), ("gradients_1", "Mean_2", {"ApplyAdam": 14}),
+    ],
     "captured__mnistconv": [("gradients", "add_5", {"ApplyMomentum": 8})],
-    "captured__ptb": [("Train/Model/gradients", "Train/Model/Sum_2", {"ApplyGradientDescent": 6, "ScatterSub": 1})],
+    "captured__ptb": [
+        (
+            "Train/Model/gradients", "Train/Model/Sum_2",
+            {"ApplyGradientDescent": 6, "ScatterSub": 1},
+        ),
+    ],
     "captured__slimhead_resnet": [("gradients", "total_loss", {"ApplyMomentum": 161})],
     "captured__tfcnn": [("tower_0/v/gradients", "tower_0/v/add", {"ApplyGradientDescent": 59})],
-    "gan": [("gradients", "add", {"ResourceApplyAdam": 4}), ("gradients_1", "Mean_2", {"ResourceApplyAdam": 2})],
-    "gsurma__text_predictor": [("gradients", "cost/div_1", {"ApplyAdam": 6, "AssignSub": 1, "ScatterAdd": 2})],
+    "gan": [
+        ("gradients", "add", {"ResourceApplyAdam": 4}),
+        ("gradients_1", "Mean_2", {"ResourceApplyAdam": 2}),
+    ],
+    "gsurma__text_predictor": [
+        ("gradients", "cost/div_1", {"ApplyAdam": 6, "AssignSub": 1, "ScatterAdd": 2}),
+    ],
     "images": [("gradients", "total_loss", {"ApplyMomentum": 5})],
     "keras_layers": [("gradients", "loss", {"ResourceApplyRMSProp": 6})],
     "liu794194939__albert": [("gradients", "loss/Mean", {"Assign": 78})],
     "taiguangxing__Wide_n_deep": [
-        ("head/gradients", "head/weighted_loss/Sum", {"ResourceApplyAdagrad": 6, "ResourceSparseApplyAdagrad": 2}),
-        ("head/gradients_1", "head/weighted_loss/Sum", {"ResourceApplyFtrl": 1, "ResourceSparseApplyFtrl": 3}),
+        (
+            "head/gradients", "head/weighted_loss/Sum",
+            {"ResourceApplyAdagrad": 6, "ResourceSparseApplyAdagrad": 2},
+        ),
+        (
+            "head/gradients_1", "head/weighted_loss/Sum",
+            {"ResourceApplyFtrl": 1, "ResourceSparseApplyFtrl": 3},
+        ),
     ],
     "varunravi__DeepSpeech": [("tower_0/gradients", "tower_0/Mean", {"ApplyAdam": 14})],
     "words": [("gradients", "loss", {"ApplyAdam": 4, "AssignSub": 1, "ScatterAdd": 2})],
@@ -119,7 +149,7 @@ def check_variables(meta_graph, name):
 def gradients_before(view, update, unscaled):
     """The unscaled gradients that an update reads, itself or through the user's own math.
 
-    Norms, which read all of them, are no way.
+    Norms, which read all gradients, are not followed.
     """
     nodes, seen, waiting = view.nodes, set(), [update]
     while waiting:

@@ -1,4 +1,4 @@
-"""Gradient code of graphs that were seen being built: that of the calls, whatever the names."""
+"""Gradient code of graphs whose construction was recorded: that of the calls, by any name."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ X = np.random.RandomState(0).randn(4, 3).astype(np.float32)
 
 
 def program(*scopes):
-    """Registers a function that builds a step named `train`, with the calls whose gradients it
-    applies.
+    """Register a function that builds a step named `train`.
+
+    `scopes` are the calls of `tf.gradients` whose gradients it applies.
     """
 
     def register(build):
@@ -161,7 +162,7 @@ def test_updates(name, loss_scale):
 
 
 def stepped(meta_graph):
-    """What a step makes of the weight."""
+    """The weight after one step."""
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.import_meta_graph(meta_graph)
         session.run("init")
@@ -177,7 +178,7 @@ def stepped(meta_graph):
 @unit
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_code_is_what_the_calls_made(name):
-    """But for what they made for the forward pass."""
+    """Except the nodes that they made for the forward pass."""
     graph = built(name)
     meta_graph = tf.train.export_meta_graph(graph=graph)
     calls = valid(noted(graph), meta_graph.graph_def.node)
@@ -212,9 +213,9 @@ def test_losses_by_names_are_those_on_record(name):
 
 
 def facts(meta_graph, recorded, names):
-    """What is known of a graph's losses, nodes by their new names.
+    """The seeds, gradients and updates of a graph's losses, by new names.
 
-    Without collections, which name nodes too.
+    Collections, which contain names too, are removed.
     """
     meta_graph.ClearField("collection_def")
     graph = TrainingGraph(
@@ -255,7 +256,7 @@ def test_a_record_goes_through_json():
 
 @unit
 def test_a_record_of_other_names_is_none():
-    """A graph that was imported below a scope: there names propose."""
+    """A graph imported below a scope: its gradient code is found by names."""
     graph = built("a_call_of_a_strange_name")
     with tf.Graph().as_default() as other:
         tf.train.import_meta_graph(tf.train.export_meta_graph(graph=graph), import_scope="imported")

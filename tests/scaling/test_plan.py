@@ -1,4 +1,4 @@
-"""What is decided ahead of a conversion is what a conversion does."""
+"""A conversion does what was planned."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def limited():
 
 
 def half_nodes(meta_graph):
-    """The nodes that are painted, as decided and as done."""
+    """The half nodes, as decided and as converted."""
     config, policy = Config.make(), Policy.default("float16")
     decided = decide(meta_graph, config, policy)[""]
     before = {

@@ -49,12 +49,17 @@ TOLERANCE = 1e-6
 KINDS = ("reference", "resource")
 SCALES = (1024, "dynamic")
 TINY = [
-    "plain", "consensus", "two_segments", "checkpointed_by_hand", "checkpointed_with_a_shared_weight", "glow",
-    "two_losses_one_apply", "one_gradient_clipped_below_its_name", "gradients_clipped_below_their_names", "loss_below_a_gradients_name",
-    "step_below_a_gradients_name", "model_below_gradients_names", "variables_named_like_gradients", "step_by_averages_of_gradients", "while_loop",
-    "conditional", "function_called_twice", "momentum_by_hand", "averages_of_weights", "per_example_gradients_in_a_loop",
+    "plain", "consensus", "two_segments", "checkpointed_by_hand",
+    "checkpointed_with_a_shared_weight", "glow",
+    "two_losses_one_apply", "one_gradient_clipped_below_its_name",
+    "gradients_clipped_below_their_names", "loss_below_a_gradients_name",
+    "step_below_a_gradients_name", "model_below_gradients_names", "variables_named_like_gradients",
+    "step_by_averages_of_gradients", "while_loop",
+    "conditional", "function_called_twice", "momentum_by_hand", "averages_of_weights",
+    "per_example_gradients_in_a_loop",
     "gradients_of_parts_added_in_a_loop", "maml_in_a_loop",
-    "maml_of_tasks_differentiated_in_the_loop", "per_example_gradients_of_tasks", "gradients_of_chosen_examples", "per_example_gradients_vectorized",
+    "maml_of_tasks_differentiated_in_the_loop", "per_example_gradients_of_tasks",
+    "gradients_of_chosen_examples", "per_example_gradients_vectorized",
 ]  # fmt: skip
 
 
@@ -64,7 +69,7 @@ RELATIVES = frozenset(
 
 
 def _cases(names, of_all):
-    """A number, a program, a kind of variables, and whether it is run with --slow alone."""
+    """A number, a program, a kind of variables, and whether the case only runs with --slow."""
     for number, name in enumerate(names):
         for kind in KINDS:
             left_out = PROGRAMS[name].build.__module__ in RELATIVES and not of_all
@@ -72,7 +77,7 @@ def _cases(names, of_all):
 
 
 def cases(names, every=1):
-    """Programs with both kinds of variables: by default they take turns, and no relatives run.
+    """Programs with both kinds of variables; by default these alternate, without relatives.
 
     `every`: 2 for every second program by default.
     """
@@ -111,7 +116,7 @@ def scaled_cases(of_all=False):
 
 @pytest.fixture(autouse=True)
 def known(request, case):
-    """Marks what is known to fail."""
+    """Mark expected failures."""
     here = {KINDS[case[1]], "tf2" if tf.__version__ > "2" else "tf1"}
     test = request.function.__name__[len("test_") :]
     for program, tests, where, reason in FAILS:

@@ -122,7 +122,7 @@ def test_a_loss_may_be_named_by_a_copy_of_it():
 
 
 def test_a_scope_that_names_do_not_tell_is_taken_where_it_is_given():
-    """Gradient code written by hand: a matmul's by its weights."""
+    """Gradient code written by hand: that of a matmul, by its weights."""
 
     def build():
         x, w = vectors(), tf.get_variable("w", (12, 4))

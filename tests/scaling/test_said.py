@@ -1,6 +1,4 @@
-"""What a conversion says of losses that it can't scale as it would, and of which writes go with
-which.
-"""
+"""Warnings about losses that can't be scaled as usual, and about writes that depend on others."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ def test_each_losss_row_lists_the_writes_that_are_skipped_with_it():
 
 
 def test_towers_that_are_clipped_apart_are_said():
-    """What they come to is no update kernel, whose gradient would be their average."""
+    """The gradients reach no update kernel, whose input would be their average."""
 
     def build():
         gradients = []

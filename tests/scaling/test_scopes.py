@@ -47,12 +47,10 @@ def test_a_seed_of_ones_is_the_fill_and_not_its_number(value):
 
 
 def test_zeros_and_ones_elsewhere_are_no_seeds():
-    """Zeros for an output without gradient.
-
-    Ones of an op's gradient, and ones that nobody reads.
-    """
+    """Zeros for an output without gradient, ones in an op's gradient, and unread ones."""
     found = seeds(
-        *FORWARD, *SEED, "gradients/zeros Const", "gradients/unread OnesLike y", "gradients/y_grad/OnesLike OnesLike y",
+        *FORWARD, *SEED, "gradients/zeros Const", "gradients/unread OnesLike y",
+        "gradients/y_grad/OnesLike OnesLike y",
         "gradients/y_grad/mul Mul gradients/Fill gradients/y_grad/OnesLike",
         "gradients/AddN AddN gradients/y_grad/mul gradients/zeros",
         **{"gradients/zeros": 0.0}
@@ -61,19 +59,21 @@ def test_zeros_and_ones_elsewhere_are_no_seeds():
 
 
 def test_gradients_that_start_from_a_value_outside():
-    """As TensorFlow read `grad_ys` before it made copies.
+    """As TensorFlow read `grad_ys` before it copied them.
 
-    Not shapes and forward values that are read besides.
+    Other inputs, shapes and forward values, are no seeds.
     """
     found = seeds(
-        *FORWARD, "shape Const", "given Placeholder dtype=float32", "gradients/y_grad/Reshape Reshape given shape",
-        "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/Reshape", shape=np.array([4], np.int32)
+        *FORWARD, "shape Const", "given Placeholder dtype=float32",
+        "gradients/y_grad/Reshape Reshape given shape",
+        "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/Reshape",
+        shape=np.array([4], np.int32)
     )  # fmt: skip
     assert found == ["given"]
 
 
 def test_what_lies_between_two_parts_of_gradient_code_belongs_to_it():
-    """As of a custom gradient with a scope of its own; what only reads gradients doesn't."""
+    """Such as a custom gradient with its own scope; nodes that only read gradients don't belong."""
     scope = scope_of(
         *FORWARD, *SEED, "two Const", "mine/double Mul gradients/Fill two",
         "gradients/y_grad/TanhGrad TanhGrad y mine/double",
@@ -84,9 +84,10 @@ def test_what_lies_between_two_parts_of_gradient_code_belongs_to_it():
 
 
 def test_gradients_keep_their_scale_through_a_list_of_tensors():
-    """As TensorFlow 2's loops and conditionals hand them on."""
+    """As in TensorFlow 2's loops and conditionals."""
     scope = scope_of(
-        *FORWARD, *SEED, "shape Const", "gradients/y_grad/list TensorListFromTensor gradients/Fill shape",
+        *FORWARD, *SEED, "shape Const",
+        "gradients/y_grad/list TensorListFromTensor gradients/Fill shape",
         "gradients/y_grad/stack TensorListStack gradients/y_grad/list shape",
         "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/stack",
         shape=np.array([4], np.int32)
@@ -95,13 +96,17 @@ def test_gradients_keep_their_scale_through_a_list_of_tensors():
 
 
 SUM = (
-    "x Placeholder dtype=float32", "a Tanh x", "b Sigmoid x", "total AddN a b", "shown Identity total", *SEED,
-    "gradients/a_grad/TanhGrad TanhGrad a gradients/Fill", "gradients/b_grad/SigmoidGrad SigmoidGrad b gradients/Fill",
+    "x Placeholder dtype=float32", "a Tanh x", "b Sigmoid x", "total AddN a b",
+    "shown Identity total", *SEED,
+    "gradients/a_grad/TanhGrad TanhGrad a gradients/Fill",
+    "gradients/b_grad/SigmoidGrad SigmoidGrad b gradients/Fill",
 )  # fmt: skip
 BIAS = (
-    "x Placeholder dtype=float32", "w Const", "b Const", "product MatMul x w", "y BiasAdd product b",
+    "x Placeholder dtype=float32", "w Const", "b Const", "product MatMul x w",
+    "y BiasAdd product b",
     "shown Identity y", *SEED,
-    "gradients/y_grad/BiasAddGrad BiasAddGrad gradients/Fill", "gradients/product_grad/MatMul MatMul x gradients/Fill",
+    "gradients/y_grad/BiasAddGrad BiasAddGrad gradients/Fill",
+    "gradients/product_grad/MatMul MatMul x gradients/Fill",
 )  # fmt: skip
 
 
@@ -111,5 +116,5 @@ def test_a_bias_hands_its_gradient_on_and_is_the_loss(reverse):
 
 
 def test_the_loss_is_the_sum_of_what_gradients_start_at():
-    """A sum has no gradient code of its own."""
+    """A sum has no gradient code."""
     assert scope_of(*SUM).losses == ("total",)

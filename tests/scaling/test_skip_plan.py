@@ -1,4 +1,4 @@
-"""What decides on each write of a step, without running one."""
+"""The condition of each write of a step, without running one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.unit
 
 
 class Plan:
-    """What was decided for a graph.
+    """The skip plan of a graph.
 
     Attributes:
-        by_value: the variables whose writes go by their own value.
-        by_loss: for each other one that is gated, the gradient scopes of the losses by whose flags
-            it goes.
+        by_value: the variables whose writes depend on their own values.
+        by_loss: for each other gated variable, the gradient scopes of the losses on whose flags it
+            depends.
     """
 
     def __init__(self, meta_graph, count_skipped_steps=False):
@@ -64,7 +64,7 @@ def normalised_input(grouped=True):
 
 
 def normalised_input_apart():
-    """Whoever trains fetches the train op and the collection."""
+    """A training run fetches both the train op and the collection."""
     normalised_input(grouped=False)
 
 
@@ -82,9 +82,9 @@ def test_a_graph_without_collections_is_taken_to_have_global_variables_alone():
 
 
 def test_a_state_that_a_run_leaves_goes_by_its_value():
-    """As of an RNN that goes on where it stopped, run with no update.
+    """As of an RNN that continues where it stopped, run without an update.
 
-    What it takes comes from a matmul.
+    The state descends from a matmul.
     """
 
     def build():
@@ -112,7 +112,7 @@ def test_an_average_of_the_input_goes_by_its_value_where_it_is_part_of_the_step(
 
 
 def test_what_is_written_beside_an_update_and_never_without_goes_by_its_loss():
-    """Not what is fetched besides, nor what gradients wait for, which can't wait for them."""
+    """Not a write that is fetched too, nor one that gradients wait for: it can't wait for them."""
 
     def build():
         names = ("beside", "fetched", "before")
@@ -169,9 +169,9 @@ def test_the_global_step_is_known_by_its_collection_or_its_name(count, collected
 
 
 def test_steps_are_counted_where_gradients_come_out_of_accumulators():
-    """Those count them too, and take no gradient of an older step.
+    """Accumulators count steps too, and refuse gradients of older steps.
 
-    Gradients that are fed are counted as others are.
+    With gradients that are fed, steps are counted as usual.
     """
 
     def build(taken):
@@ -190,7 +190,7 @@ def test_steps_are_counted_where_gradients_come_out_of_accumulators():
 
 
 def test_each_optimizers_state_goes_by_its_own_loss():
-    """Though one of them runs after the other."""
+    """Although one of them runs after the other."""
     by_loss = Plan(built(SHAPES["gan_in_turn"].build)).by_loss
     assert by_loss["G/beta1_power"] == {"G/gradients"} and by_loss["D/beta1_power"] == {
         "D/gradients"
@@ -199,9 +199,9 @@ def test_each_optimizers_state_goes_by_its_own_loss():
 
 
 def test_weights_clipped_after_both_updates_go_by_the_loss_that_trains_them():
-    """A Wasserstein GAN's.
+    """A Wasserstein GAN.
 
-    Gradients of the generator go through the critic, which its optimizer leaves alone.
+    The generator's gradients pass through the critic, which its optimizer doesn't train.
     """
 
     def build():
@@ -237,7 +237,7 @@ def test_a_learning_rate_that_decays_after_both_updates_goes_by_the_loss_that_it
 
 
 def test_gradients_are_pushed_into_accumulators_in_every_step():
-    """The check comes after they are taken out: a push that is missing would be waited for."""
+    """They are checked after they are taken out: a missing push would be waited for."""
     graph, losses = losses_of(built(SHAPES["accumulators"].build))
     pushes = {name for name, node in graph.view.nodes.items() if "AccumulatorApply" in node.op}
     step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)

@@ -17,10 +17,7 @@ from tests.support.training_graphs import adam, sgd, square, vectors
 
 
 def test_the_first_step_finds_where_to_start():
-    """Gradients that 2^15 would take out of range lose no step.
-
-    Small ones leave the scale as it is.
-    """
+    """Gradients that overflow at 2^15 lose no step; small ones leave the scale unchanged."""
     converted = graphmp.convert(with_optimizer("GradientDescent", False, False))
     for factor, scale in ((1e-3, 2.0**15), (30.0, 2.0**4)):
         with session(converted.meta_graph) as sess:
@@ -40,7 +37,8 @@ def test_the_first_step_finds_where_to_start():
 
 def test_growth_backoff_and_floor():
     converted = graphmp.convert(
-        with_optimizer("GradientDescent", False, False), loss_scale_initial=8.0, loss_scale_growth_interval=2,
+        with_optimizer("GradientDescent", False, False), loss_scale_initial=8.0,
+        loss_scale_growth_interval=2,
         loss_scale_growth_factor=4.0, loss_scale_backoff_factor=0.25, loss_scale_min=2.0,
     )  # fmt: skip
     with session(converted.meta_graph) as sess:
@@ -64,7 +62,7 @@ def test_the_global_step_of_skipped_steps(count):
 
 
 def test_a_step_counted_beside_the_update():
-    """As BERT's optimizer does: assigned by hand, in one group with the update."""
+    """As in BERT's optimizer: assigned by hand, in one group with the update."""
 
     def build():
         loss = square(two_layers(vectors()))
@@ -179,7 +177,7 @@ def test_models_on_a_batch_that_overflows(name):
 
 
 def test_a_histogram_of_gradients_does_not_end_a_skipped_step():
-    """Its kernel refuses what is not finite; that of anything else still stops the run."""
+    """Its kernel refuses values that aren't finite; other histograms of such values end the run."""
 
     def build():
         x, factor = (
@@ -207,7 +205,7 @@ def test_a_histogram_of_gradients_does_not_end_a_skipped_step():
 
 
 def test_moving_averages_go_by_their_own_values():
-    """They stay finite where a batch is not; they move where only the gradients overflow."""
+    """They stay finite if a batch is not, and move if only the gradients overflow."""
 
     def build():
         x, factor = (
@@ -231,7 +229,7 @@ def test_moving_averages_go_by_their_own_values():
 
 
 def test_sync_replicas():
-    """Every worker pushes whatever it has; the chief checks what it takes out and skips.
+    """Workers push all gradients; the chief checks those it takes out and skips.
 
     The step is counted.
     """
@@ -267,9 +265,7 @@ def test_sync_replicas():
                 sess.run(op)
 
             def step(factor):
-                """A worker's push at the global step, as its token would tell it, then the
-                chief's turn.
-                """
+                """A worker's push at the global step given by its token, then the chief's turn."""
                 local_step.load(sess.run("global_step:0"), sess)
                 sess.run(pushes, {"x:0": VECTORS, "y:0": TARGETS, "factor:0": factor})
                 sess.run(ops[2])
@@ -336,10 +332,7 @@ def test_metrics_are_no_part_of_the_step():
 
 @pytest.mark.parametrize("clip_norm", [0, 1e-3])
 def test_gradients_can_be_fetched_beside_the_step(clip_norm):
-    """TensorFlow hands out copies of most gradients.
-
-    They hold the unscaled values under their names.
-    """
+    """TensorFlow returns copies of most gradients; they hold the unscaled values by name."""
 
     def build():
         pairs = sgd().compute_gradients(square(two_layers(vectors())))

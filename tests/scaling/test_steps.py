@@ -18,9 +18,9 @@ from tests.support.training_graphs import SHAPES, vectors
 
 
 def scales(optimizer, sparse, every):
-    """What is tried of an optimizer.
+    """The loss scales to test an optimizer with.
 
-    A fixed scale where gradients are dense, else a dynamic one, others with Adam; `every`: all.
+    A fixed one for dense gradients, else a dynamic one; all for Adam, or with `every`.
     """
     if every or optimizer == "Adam":
         return (1, 128, 2**15, "dynamic")
@@ -31,9 +31,9 @@ def scales(optimizer, sparse, every):
 
 @pytest.mark.parametrize("optimizer, sparse, use_resource", KINDS)
 def test_updates_are_bit_equal_whatever_the_scale(optimizer, sparse, use_resource, request):
-    """Of a power of two, with nothing in half precision.
+    """For powers of two, with nothing in half precision.
 
-    Of dense gradients also when TensorFlow has rewritten the graphs.
+    For dense gradients also after TensorFlow's own rewrites of the graphs.
     """
     graph = built(optimizer, sparse, use_resource)
     start, expected = trained(tf.train.export_meta_graph(graph=graph), as_written=sparse)
@@ -45,9 +45,9 @@ def test_updates_are_bit_equal_whatever_the_scale(optimizer, sparse, use_resourc
 
 
 def everything_run(graph):
-    """All tensors and ops that a run of the train op may be asked for besides.
+    """All other tensors and ops that can be fetched along with the train op.
 
-    What update kernels return is dead on a skipped step.
+    Results of update kernels are dead on a skipped step.
     """
     seen, waiting = set(), [graph.get_operation_by_name("train")]
     while waiting:
@@ -67,7 +67,7 @@ def everything_run(graph):
 
 @pytest.mark.parametrize("optimizer, sparse, use_resource", KINDS)
 def test_a_skipped_step_writes_nothing(optimizer, sparse, use_resource):
-    """Of sparse gradients, and of assignments, also when TensorFlow has rewritten the graph."""
+    """For sparse gradients and assignments also after TensorFlow's own rewrites of the graph."""
     converted = graphmp.convert(built(optimizer, sparse, use_resource), loss_scale_initial=64.0)
     with session(
         converted.meta_graph, as_written=not sparse and optimizer != "AdamWeightDecay"
@@ -112,9 +112,9 @@ BY_TRAINING = sorted(
 
 @pytest.mark.parametrize("name", sorted(set(BY_TRAINING) - RACES))
 def test_shapes_train_as_before(name, request):
-    """As written, under a dynamic scale, with --slow under a fixed one too.
+    """As written, under a dynamic scale; with --slow under a fixed one too.
 
-    The next test runs what TensorFlow makes of the graphs.
+    The next test runs the graphs as TensorFlow rewrites them.
     """
     graph, feed, train = shaped(name), FEEDS.get(name, {"x:0": VECTORS}), TRAIN.get(name, "train")
     start, expected = trained(
@@ -152,7 +152,7 @@ def test_shapes_skip_whole_steps(name):
 
 
 def test_gradients_that_are_fetched_and_fed_back():
-    """They come out unscaled under their own names; what is not finite when fed is skipped."""
+    """They are fetched unscaled by name; a step with fed values that are not finite is skipped."""
     graph = shaped("fed_back")
     original = tf.train.export_meta_graph(graph=graph)
     converted = graphmp.convert(original, compute_dtype="float32", loss_scale_initial=64.0)

@@ -81,12 +81,12 @@ def test_towers_train_as_one_device_with_the_whole_batch(way, average, kind):
 
 
 def step_of(made):
-    """What a step runs but for what computes averages of losses."""
+    """The ops of a step, without those that compute averages of losses."""
     return ancestors([made.graph.get_operation_by_name(made.train)])
 
 
 def sent(made):
-    """The float tensors of a step that go from one device to the other, but for single numbers."""
+    """The float tensors of a step that are sent between the devices, except single numbers."""
     view = GraphView(made.graph.as_graph_def())
     places = Places(view)
     edges = [
@@ -145,7 +145,7 @@ def test_weights_and_gradients_are_sent_in_half_and_averaged_in_float32(way, ave
 
 @pytest.mark.parametrize("way", ["decorator", "session", "convert"])
 def test_each_loss_has_one_scale_over_all_towers(way):
-    """And an overflow of the generator's in one tower skips the generator's step alone."""
+    """An overflow of the generator's in one tower skips only the generator's step."""
     made = step(way, build_gan)
     with session(made, way) as sess:
         before = state(sess)

@@ -1,4 +1,4 @@
-"""What leaves gradient code, and what stands between it and the updates."""
+"""Outputs of gradient code, and the nodes between them and the updates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.unit
 
 @pytest.mark.parametrize("loss_scale", [128.0, "dynamic"])
 def test_a_number_of_gradient_code_without_the_scale_in_it_is_left_alone(loss_scale):
-    """What the mean's gradient divides by, read outside."""
+    """The divisor of the mean's gradient, read outside."""
 
     def build():
         loss = square(two_layers(vectors(None)))
@@ -34,9 +34,9 @@ def test_a_number_of_gradient_code_without_the_scale_in_it_is_left_alone(loss_sc
 
 
 def partly_half(cast):
-    """A model of float32 with a float16 variable, which alone is trained.
+    """A float32 model with a float16 variable, the only one trained.
 
-    `cast` names the model's casts.
+    `cast` is the name of its casts.
     """
     factor = tf.get_variable("factor", (12,), tf.float16, tf.ones_initializer(), use_resource=False)
     x = tf.cast(tf.cast(vectors(), tf.float16, name=cast) * factor, tf.float32, name=cast)
@@ -45,7 +45,7 @@ def partly_half(cast):
 
 @pytest.mark.parametrize("cast", ["own", "Cast"])
 def test_gradients_that_the_model_has_in_half_precision_come_back_so(cast):
-    """Divided in float32."""
+    """They are divided in float32."""
     converted = graphmp.convert(built(lambda: partly_half(cast)), loss_scale=128.0).meta_graph
     view = GraphView(converted.graph_def)
     (update,) = of_op(converted, "ApplyGradientDescent")
@@ -57,7 +57,7 @@ def test_gradients_that_the_model_has_in_half_precision_come_back_so(cast):
 
 @pytest.mark.parametrize("loss_scale", ["none", 128.0, "dynamic"])
 def test_the_clip_takes_gradients_as_they_are_before_the_models_own_arithmetic(loss_scale):
-    """As the finite check does: what the model makes of gradients it makes of clipped ones."""
+    """Like the finite check: the model's arithmetic reads clipped gradients."""
 
     def build():
         pairs = sgd().compute_gradients(square(two_layers(vectors())))
@@ -77,7 +77,7 @@ def test_the_clip_takes_gradients_as_they_are_before_the_models_own_arithmetic(l
 
 
 def test_complex_gradients_reach_a_python_function_unscaled():
-    """They can't be multiplied where they are: before they are made complex, and after."""
+    """They can't be multiplied in place: before they are made complex, and afterwards."""
 
     @tf.custom_gradient
     def by_python(z):

@@ -1,4 +1,4 @@
-"""Which nodes are all-reduces of gradients, and where what they give is whole.
+"""All-reduces of gradients, and the nodes whose results are complete.
 
 Tables of tiny graphs.
 """
@@ -25,7 +25,7 @@ BRANCH = (
 
 
 def whole(*lines):
-    """Where gradients are whole that an update `u` of the variable `v` reads; `g` is one's own."""
+    """The nodes with complete gradients for the update `u` of `v`; `g` is one process's own."""
     graph = tiny.meta_graph(
         "v VariableV2", "n Const", "g Neg n", *lines, several=np.bool_(True), n=1.0
     ).graph_def

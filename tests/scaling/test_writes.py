@@ -21,10 +21,7 @@ GOOD, BAD = {"factor:0": 1.0}, {"factor:0": np.inf}
 
 
 def after_an_update(write, use_resource):
-    """A graph whose train op takes a step of gradient descent and then writes.
-
-    And its conversion.
-    """
+    """A graph whose train op takes a step of gradient descent and then writes; its conversion."""
 
     def build():
         with tf.variable_scope("", use_resource=use_resource):
@@ -43,7 +40,7 @@ def after_an_update(write, use_resource):
 
 
 def held(name, rows=4):
-    """A variable whose first row is 1, 0 and -0, of which adding 0 changes the last."""
+    """A variable whose first row is 1, 0 and -0; adding 0 would change the last."""
     values = np.ones((rows, 3), np.float32)
     values[0] = [1.0, 0.0, -0.0]
     return tf.get_variable(name, initializer=values, trainable=False)
@@ -76,7 +73,7 @@ def scattered_by_more_indices():
 
 
 def given_another_shape():
-    """Only a reference variable can be."""
+    """Only a reference variable can be assigned another shape."""
     yield tf.assign(held("grown"), np.zeros((5, 3), np.float32), validate_shape=False)
 
 
@@ -100,7 +97,7 @@ def test_a_skipped_step_writes_nothing_and_a_good_one_all(write, use_resource):
 @pytest.mark.unit
 @pytest.mark.parametrize("use_resource", [False, True])
 def test_what_skips_stands_below_its_own_scope(use_resource):
-    """There it is never put into half precision, and nothing of the model's has such a name."""
+    """Nodes there are never half, and no node of the model has such a name."""
     before, after = after_an_update(assigned, use_resource)
     assert {name.split("/")[0] for name in inserted(before, after)} == {"graphmp"}
 
@@ -108,7 +105,7 @@ def test_what_skips_stands_below_its_own_scope(use_resource):
 @pytest.mark.unit
 @pytest.mark.parametrize("use_resource", [False, True])
 def test_an_update_is_dead_by_its_gradient(use_resource):
-    """Not by a learning rate, which others may read."""
+    """Not by a learning rate, which other nodes may read."""
     _, after = after_an_update(assigned, use_resource)
     (update,) = of_op(after, "ApplyGradientDescent", "ResourceApplyGradientDescent")
     skips = [
@@ -121,7 +118,7 @@ def test_an_update_is_dead_by_its_gradient(use_resource):
 
 @needs_tf2
 def test_a_function_that_updates_and_returns_nothing_is_skipped():
-    """Its call is dead by the gradient that it is given."""
+    """Its call is dead by its input, the gradient."""
 
     def build():
         w = tf.get_variable("w", (2, 2), use_resource=True)
@@ -155,9 +152,7 @@ def test_a_function_that_updates_and_returns_nothing_is_skipped():
 
 @pytest.mark.parametrize("use_resource", [False, True])
 def test_a_branch_that_is_not_taken_stays_so_on_a_skipped_step(use_resource):
-    """What waits for an update there runs on a skipped step, but not where the branch is not
-    taken.
-    """
+    """Nodes there that wait for an update run on a skipped step, if the branch is taken."""
 
     def build():
         w = tf.get_variable("w", (2, 2), use_resource=use_resource)

@@ -1,6 +1,6 @@
 """Symbolic dimensions: which tensors have equal shapes of unknown size.
 
-`x [?, 768]`, `tanh(x) [?, 768]`, `x * tanh(x)`: one symbol stands for all three unknown dimensions,
+`x [?, 768]`, `tanh(x) [?, 768]`, `x * tanh(x)`: one symbol denotes all three unknown dimensions,
 so that the sums in the product's gradient, which undo broadcasting, are known to sum nothing.
 Recorded shapes give the numbers; the ops tell where a dimension comes from (`shape_rules.txt`,
 `shape_rules.py`). Two dimensions of the same symbol are equal in every run; about two different

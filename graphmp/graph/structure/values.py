@@ -54,7 +54,7 @@ def array(tensor: Any) -> Optional[np.ndarray]:
 def compact(tensor: Any) -> np.ndarray:
     """The elements of a real TensorProto, flat; the element that fills the rest occurs once.
 
-    A few bytes may stand for petabytes.
+    Expanded, a few bytes may be petabytes.
     """
     if tensor.tensor_content:
         return np.asarray(tf.make_ndarray(tensor)).ravel()

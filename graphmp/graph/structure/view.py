@@ -33,7 +33,7 @@ _MOST_DIGITS = (
 
 
 class Port(NamedTuple):
-    """Output `output` of node `node`; the output CONTROL stands for "after this node has run"."""
+    """Output `output` of node `node`; the output CONTROL means "after this node has run"."""
 
     node: str
     output: int

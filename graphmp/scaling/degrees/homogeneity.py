@@ -57,7 +57,7 @@ from graphmp.policy.op_sets import (
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.reason import LOSS_SCALE, Reason
 
-Degree = Optional[int]  # None: of zeros, which have any
+Degree = Optional[int]  # None for zeros, which have any degree
 Called = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
 
 _CARRIES_ZEROS = ENTERS.union(
@@ -66,7 +66,7 @@ _CARRIES_ZEROS = ENTERS.union(
 )
 _HANDS_ON = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES | ADDS | {"AddN", "Identity"}
 _KEEPS_ITS_ARRAY = ARRAY_WRITES.keys() | ENTERS | SWITCHES | {"Identity"}
-_MOST_GUESSES = 2  # of the degree of a loop variable: from its Enter, and from its NextIteration
+_MOST_GUESSES = 2  # of a loop variable's degree: from its Enter, and from its NextIteration
 
 
 class ScaledCode(NamedTuple):
@@ -215,7 +215,7 @@ class Analysis:
         return bool(guessed_wrong) or len(self._apart) > before
 
     def _settle_loop(self, name: str) -> bool:
-        """Whether the Enter and the loop give a loop variable the degree that was guessed."""
+        """Return whether a loop variable's Enter and NextIteration both have the guessed degree."""
         known, guessed = self._known(name), self._of[name]
         for slot, port in self._carried[name].items():
             degree = known.get(slot, guessed if self._is_free(port) else 0)
@@ -354,7 +354,7 @@ class Analysis:
         return self._by_terms(name, law, known)
 
     def _of_loop_variable(self, name: str, known: Dict[int, int]) -> int:
-        """The degree assumed for it in all iterations."""
+        """The degree assumed for a loop variable in all iterations."""
         if name in self._unscaled_loops:
             return 0
         return self._guessed[name][-1] if name in self._guessed else max(known.values(), default=1)
@@ -380,7 +380,10 @@ class Analysis:
         return int(degree)
 
     def _in_half(self, name: str, known: Dict[int, int], is_product: bool) -> Dict[int, int]:
-        """Degrees that a matmul or convolution can have in half precision: 0 and 1, in all 1."""
+        """Degrees of the inputs of a half-precision matmul or convolution: 0 or 1.
+
+        At most one factor of a product has 1.
+        """
         read = {slot: min(max(degree, 0), 1) for slot, degree in known.items()}
         scaled = sorted(
             (slot for slot in read if read[slot]),

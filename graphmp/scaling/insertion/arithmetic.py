@@ -360,7 +360,7 @@ class Arithmetic:
             for port in (port for port in kept if port.node in scope.nodes):
                 self._moved[port] = computed_elsewhere(self._graph, self._editor, scope, port.node)
         for port in self._moved:
-            while self._moved[port] in self._moved:  # also for a copy of what is computed elsewhere
+            while self._moved[port] in self._moved:  # the replacement may be replaced too
                 self._moved[port] = self._moved[self._moved[port]]
 
     def _scale(self, scope: GradientScope) -> None:
@@ -538,13 +538,13 @@ class Arithmetic:
         self._connections.extend(self._at_entries)
 
     def _readers_ahead(self) -> AbstractSet[str]:
-        """Nodes ahead of the clip: further gradient code, and ancestors of it but of no update."""
+        """Gradient code, and its ancestors that no update depends on: nodes ahead of the clip."""
         view, gradients = self._graph.view, self._graph.gradients
         ahead = view.ancestors(gradients, control=False)
         return ahead - view.traced(self._loss.updates, lambda name: name not in gradients)
 
     def _as_it_was(self, port: Port, tensor: Any) -> Any:
-        """The result in half precision if the model's gradient is."""
+        """The result, in half precision if the model's gradient is."""
         dtype = tf.as_dtype(self._graph.dtype(port))
         return self._cast(tensor, dtype) if dtype.as_datatype_enum in HALF else tensor
 

@@ -130,7 +130,7 @@ class _Look:
         self._flat, self._first = self._constant("flat", -1), self._constant("first", 0)
 
     def largest(self, ports: Sequence[Port]) -> Port:
-        """The largest of all, a float32 scalar."""
+        """The largest absolute value of all tensors, a float32 scalar."""
         by_dtype: Dict[int, List[Port]] = {}
         for port in ports:
             signature = self._op_defs.signature(self._view.nodes[port.node])
@@ -142,7 +142,7 @@ class _Look:
         )
 
     def _size(self, port: Port, dtype: int) -> Port:
-        """The largest of one tensor, in a first step."""
+        """The largest absolute value of one tensor, in a first step."""
         device = self._places.of(port.node)
         scope = port.node[len(SCOPE) + 1 :] if port.node.startswith(SCOPE + "/") else port.node
         switch = self._add(

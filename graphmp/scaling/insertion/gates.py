@@ -357,7 +357,7 @@ class GateInsertion:
         )
 
     def _sides(self, flag: Port) -> Tuple[Port, Port]:
-        """The flag if it is false, and if it is true; each dead otherwise."""
+        """The flag twice: alive only if it is false, and alive only if it is true."""
         if flag not in self._switched:
             scope = flag.node.rsplit("/", 1)[0] + "/skip"
             switch = self._editor.add(scope + "/switch", "Switch", [flag, flag], _ALIVE, T=BOOL)
@@ -400,9 +400,9 @@ class GateInsertion:
         )
 
     def _zero(self, name: str, value: Port, dtype: int, scope: str) -> Port:
-        """The neutral value of an addition, -0.0, because -0.0 + 0.0 is 0.0.
+        """The neutral value of an addition or subtraction.
 
-        Of a subtraction 0.0.
+        -0.0 for an addition, because -0.0 + 0.0 is 0.0; 0.0 for a subtraction.
         """
         zeros = self._add(scope + "/zeros", "ZerosLike", [value], name, T=dtype)
         adds = _base(self._graph.view.nodes[name].op) in _ADDS and dtype in FLOATS
@@ -417,10 +417,7 @@ class GateInsertion:
         return self._old(name, [Port(value.node, CONTROL)], dtype, scope)
 
     def _old(self, name: str, wait: Sequence[Port], dtype: int, scope: str) -> Port:
-        """The variable's value, read as late as the write.
-
-        After its control inputs and its values.
-        """
+        """The variable's value, read as late as the write: after its control inputs and values."""
         variable = self._graph.view.inputs(name)[0]
         wait = [*self._editor.controls(name), *(Port(port.node, CONTROL) for port in wait)]
         if self._graph.dtype(variable) == RESOURCE:

@@ -197,7 +197,7 @@ def _gives_scale(config: Config, plan: ScalePlan) -> bool:
 
 
 def _add_inner(result: Inserted, plan: ScalePlan, body: OpenBody, inner: Dict[str, Any]) -> None:
-    """Add to losses the work that functions do which take their gradients."""
+    """Add the work of gradient-taking functions to the rows of the losses that they serve."""
     calls = body.calls | {
         in_body(each.body.name, call)
         for each in plan.inside
@@ -313,7 +313,7 @@ def _gate_behind(
     made: Sequence[Sequence[ScaleState]],
     result: Inserted,
 ) -> Dict[str, Sequence[str]]:
-    """Gate writes that run with calls of training functions, by whether a call skipped a step.
+    """Gate writes that run with calls of training functions by whether these skipped a step.
 
     Returns:
         The control inputs of nodes, some of which are inserted later.

@@ -53,7 +53,7 @@ def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) ->
 
 
 def call_scope(graph: TrainingGraph, call: str) -> GradientScope:
-    """A call of gradient-taking functions, as code of its own."""
+    """A call of gradient-taking functions, as a scope of gradient code."""
     leaving = [port for port in graph.read_ports(call) if graph.carries(port)]
     return GradientScope(call, {call}, (), (), ScaleEffect({}, {}, [], []), tuple(leaving), call)
 
@@ -61,7 +61,7 @@ def call_scope(graph: TrainingGraph, call: str) -> GradientScope:
 def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:
     """The loss of a seed.
 
-    The forward node of its reader, or of several readers the node in which they first meet.
+    The forward node of its consumer; for several consumers, the node where these first meet.
     """
     view = graph.view
     shape = (
@@ -217,7 +217,7 @@ def _seeds(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> Iterato
 
 
 def _is_read(graph: TrainingGraph, port: Port, nodes: AbstractSet[str]) -> bool:
-    """Whether an output is read: by gradient code, if it comes from outside of that."""
+    """Whether an output has consumers; for one from outside gradient code, in gradient code."""
     return any(
         c.output == port.output and (c.node in nodes or port.node in nodes)
         for c in graph.view.consumers(port.node)

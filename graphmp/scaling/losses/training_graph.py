@@ -54,11 +54,11 @@ class TrainingGraph:
             empty without --allreduce_half.
         recorded: its recorded calls of `tf.gradients`, by scope.
         code: nodes of gradient code by scope.
-        assumed: those that count by their names alone, with the forward nodes in these names.
+        assumed: nodes of `code` that count by name alone, with the forward node that it names.
         gradients: all nodes of gradient code.
         functions: names of the functions in its library.
-        calls: the effect of the scale on those.
-        discovered: scopes of `code` that no name tells of.
+        calls: the effect of the scale on these functions.
+        discovered: scopes of `code` that were found by structure, not by name.
         returning: calls whose functions take gradients that reach updates here, and those functions
             (`returned.py`).
         forward: the forward nodes of nodes of discovered scopes.
@@ -139,7 +139,7 @@ class TrainingGraph:
         return {name: found & taken for name, found in calls.items() if found & taken}
 
     def _comes_to_updates(self, name: str) -> bool:
-        """Whether data leads from a node to a training write, not through gradient code."""
+        """Whether a training write depends on a node by data, not through gradient code."""
         trainable = self.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
         after = self.view.followed(
             [c.node for c in self.view.consumers(name)], lambda node: node not in self.gradients
@@ -303,7 +303,7 @@ class TrainingGraph:
         return self.calls.results(self.view.nodes[name], given)
 
     def slot_named(self, name: str, *arguments: str) -> int:
-        """The first data input of a node that its op definition gives one of the names.
+        """The first data input of a node that has one of the names in its op definition.
 
         -1 if none.
         """
@@ -322,7 +322,7 @@ class TrainingGraph:
         ]
 
     def floats_written(self, name: str) -> List[int]:
-        """Those of them that hold floating-point numbers."""
+        """The data inputs of a write that are floating-point values."""
         return [
             slot
             for slot in self.values_written(name)

@@ -88,7 +88,7 @@ def joint_writes(
 def _after(graph: TrainingGraph, flags: FlagWaits) -> Callable[[str], List[str]]:
     """Direct dependents of a node.
 
-    Readers, waiting nodes, and behind checked values the nodes that go by the flag.
+    Consumers, nodes that wait for it, and for a checked value the nodes that depend on the flag.
     """
     by_flag: Dict[str, List[str]] = {}
     for name, numbers in flags.gated.items():
@@ -176,7 +176,7 @@ class _Users:
     def _in_common(self, bits: Mapping[str, int]) -> Dict[str, int]:
         """For each node the bits common to all users of its results.
 
-        Constants, groups, reads of variables and gradient code have those of their users.
+        Constants, groups, reads of variables and gradient code are passed through to their users.
         """
         found = dict.fromkeys(self._order, -1)
         again = True
@@ -200,7 +200,7 @@ class _Users:
         return max(self._run[name], 0)
 
     def needs_no_more(self, name: str, other: str) -> bool:
-        """Whether all that another write's values need exists whenever a write runs or is used."""
+        """Whether a write, or every use of it, already needs all that another's values need."""
         need = max(self._need[name], 0) | self._needed[name]
         values = (
             self._graph.view.inputs(other)[slot].node for slot in self._graph.floats_written(other)
@@ -231,9 +231,9 @@ def _needs(graph: TrainingGraph, nodes: Iterable[str]) -> Dict[str, int]:
 def _spread(
     order: List[str], own: Mapping[str, int], after: Callable[[str], Iterable[str]]
 ) -> Dict[str, int]:
-    """For each node its own bits and those of all nodes that lead to it.
+    """For each node its own bits and those of all its ancestors.
 
-    In this order except for loops, which are repeated until nothing changes.
+    In one pass; with loops, passes are repeated until nothing changes.
     """
     bits = {name: own.get(name, 0) for name in order}
     place = {name: number for number, name in enumerate(order)}

@@ -7,22 +7,26 @@ For each write except initialisers, the first rule that applies counts.
    out.
 3. The global step is always written if gradients come out of accumulators, which count steps, or
    with --count_skipped_steps.
-4. Writes of values from the batch to a global variable (statistics of a batch normalisation and
-   their count, a codebook, centres, priorities, the state of an RNN), or of values written by such
-   writes before, by any op, in a step of a loss (5) or before it, and writes that are waited for
-   together with one ahead of the flag: they depend on the loss's flag, and on whether all values
-   that such writes of the loss take are finite. If the flag depends on one of them, or something
-   else runs one too, all of the loss depend on these values alone: they are written together
-   (`joint_writes.py`). In a while loop each depends on its own values. Outside of steps a write
-   depends on its values if it descends from a matmul or convolution, or is one of UPDATE_OPS.
+4. Some writes to global variables depend on the loss's flag, and on whether all values that such
+   writes of the loss take are finite. In a step of a loss (5) or before it, these are
+
+   - writes of values from the batch: statistics of a batch normalisation and their count, a
+     codebook, centres, priorities, the state of an RNN;
+   - writes, by any op, of values that such writes wrote before;
+   - writes that are waited for together with such a write ahead of the flag.
+
+   If the flag depends on one of them, or something else runs one too, all of the loss depend on
+   these values alone: they are written together (`joint_writes.py`). In a while loop each depends
+   on its own values. Outside of steps a write depends on its values if it descends from a matmul or
+   convolution, or is one of UPDATE_OPS.
 5. Writes that run after an update (beta powers, step counters, zeroed sums), or before or beside it
-   and never without it (what sparse Adam decays; parts of one train op; not metrics, which are
-   local) depend on the flags of those losses. Of several losses, only the one whose optimizer reads
-   or writes the variable counts; else it is written if any of them is trained.
+   and never without it (variables that sparse Adam decays; parts of one train op; not metrics,
+   which are local) depend on the flag of the update's loss. Of several losses, those count whose
+   optimizer reads or writes the variable, or all if none does; one true flag suffices.
 6. Everything else is always written.
 
 A flag requires the flags of losses that wrote the same variables before its gradients were
-computed: a step that goes uphill first, and downhill from there, is one step.
+computed: a step that first goes uphill, and then downhill from there, is one step.
 """
 
 from __future__ import annotations
@@ -170,9 +174,9 @@ class _Planner:
     def _add_second_hand(
         self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]
     ) -> None:
-        """Add to `batch` writes of values that such writes wrote before in the same step.
+        """Add to `batch` writes of values that its writes wrote before in the same step.
 
-        They are ahead of an update or beside it.
+        They run before an update or beside it.
         """
         graph = self._graph
         after = {name for names in self._after for name in names}
@@ -195,7 +199,7 @@ class _Planner:
     def _add_beside(
         self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]
     ) -> None:
-        """Add to `batch` the writes that are waited for together with such writes ahead of a flag.
+        """Add to `batch` the writes that are waited for together with its writes ahead of a flag.
 
         For example a count that is incremented by a known number.
         """
@@ -271,10 +275,7 @@ class _Planner:
         )
 
     def _never_without(self, number: int, candidates: List[str]) -> AbstractSet[str]:
-        """Writes all of whose results are used only after an update of the loss.
-
-        Never run alone.
-        """
+        """Writes whose results are used only after an update of the loss: never run without it."""
         after, view, joined = self._after[number], self._graph.view, self._step[number]
         found = [
             name

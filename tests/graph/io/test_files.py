@@ -1,4 +1,4 @@
-"""Reading graphs in every form, refusing what is none, and writing whole files only."""
+"""Reading graphs of all formats, refusing other files, and writing files atomically."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def text(message):
 
 
 def field(number, content, length=None):
-    """A field of bytes that claims to be so long."""
+    """A field of bytes that claims the given length."""
     return (
         bytes([number << 3 | 2]) + (bytes([len(content)]) if length is None else length) + content
     )
@@ -234,7 +234,7 @@ def test_a_claim_to_be_large_is_not_believed(tmp_path, data):
 
 
 def memory_peak():
-    """Bytes of address space at the most, allocated but untouched ones included."""
+    """The largest address space used, in bytes, memory allocated but never touched included."""
     status = pathlib.Path("/proc/self/status")
     if not status.exists():
         pytest.skip("measured on Linux alone")
@@ -266,7 +266,7 @@ def test_folder_and_missing_file(tmp_path):
 
 
 def test_unreadable_file_and_folder(tmp_path, monkeypatch):
-    """Root reads everything, so what the system would say is said for it."""
+    """Root may read everything, so the refusal is simulated."""
 
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
@@ -282,10 +282,7 @@ def test_unreadable_file_and_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("form", [binary, text])
 @pytest.mark.parametrize("wrapped", [True, False])
 def test_cut_short(tmp_path, form, wrapped):
-    """A cut is refused unless what is left is a graph in its own right.
-
-    Whole nodes, and none of their inputs missing.
-    """
+    """A truncated file is refused unless the rest is a graph of complete nodes and inputs."""
     whole = form(TINY if wrapped else TINY.graph_def)
     path, read = tmp_path / "g", 0
     for length in range(len(whole)):
@@ -505,7 +502,7 @@ def test_links_are_followed(tmp_path):
 
 
 def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
-    """A pipe stands for all devices here; /dev/null itself would be gone if this failed."""
+    """A pipe represents all devices: a failure with /dev/null would delete it."""
     pipe = tmp_path / "pipe"
     os.mkfifo(str(pipe))
     reader = os.open(str(pipe), os.O_RDONLY | os.O_NONBLOCK)

@@ -127,9 +127,9 @@ def broadcast_sums(graph):
 
 
 def gradients_of(build):
-    """A graph with the gradients of a sum of what `build` makes of two placeholders.
+    """A graph with the gradients of the sum of `build(x, y)` for two placeholders.
 
-    TensorFlow leaves sums out where it knows shapes.
+    TensorFlow omits the sums for broadcasting where it knows shapes.
     """
     with tf.Graph().as_default() as graph:
         x, y = (
@@ -176,7 +176,7 @@ def test_a_loop_has_symbols_of_its_own():
 
 
 def loop_of(body, *variables):
-    """What variables of unknown sizes are after three iterations."""
+    """The values of variables of unknown sizes after three iterations."""
     unknown = [tf.TensorShape([])] + [tf.TensorShape([None, None])] * len(variables)
     return tf.while_loop(
         lambda i, *v: i < 3,
@@ -222,9 +222,9 @@ def test_a_loop_in_a_loop():
 @pytest.mark.unit
 @pytest.mark.parametrize("known", [True, False])
 def test_the_gradients_of_an_rnn_sum_nothing_where_its_batch_is_that_of_its_state(known):
-    """Inside of the loop: gates are products of tensors of one shape.
+    """Inside the loop gates are products of tensors of one shape.
 
-    Saved shapes come out of Stacks, rows out of a TensorArray.
+    Saved shapes are popped from Stacks, rows are read from a TensorArray.
     """
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [None, None, 6])
@@ -282,9 +282,7 @@ STEPS = [
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 def test_equal_symbols_are_equal_sizes(chosen, rows):
-    """Of graphs that run, every two dimensions of one symbol have one size, and numbers are the
-    sizes.
-    """
+    """In graphs that run, dimensions with one symbol have one size, and numbers are the sizes."""
     with tf.Graph().as_default() as graph:
         made = [
             tf.placeholder(tf.float32, [None, 4], name="a"),

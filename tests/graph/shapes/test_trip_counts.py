@@ -1,6 +1,4 @@
-"""How often while loops go round, by the graph alone, and what an LSTM of 200 steps becomes when
-that is known.
-"""
+"""Iterations of while loops from the graph alone, and their effect on an LSTM of 200 steps."""
 
 from __future__ import annotations
 
@@ -101,7 +99,7 @@ def lstm(steps):
 def test_an_lstm_of_200_steps(dtype):
     """No weight is cast in a loop, forward or backward.
 
-    What is saved for the backward pass is half, and so is the input's array.
+    Values saved for the backward pass and the TensorArray of the input are half.
     """
     half = {"float16": FLOAT16, "bfloat16": BFLOAT16}[dtype]
     meta_graph = lstm(200)

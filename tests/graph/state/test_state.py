@@ -1,4 +1,4 @@
-"""What writes a variable, by the kinds of ops: in a serialised graph and in a live one."""
+"""Writes of variables, by kinds of ops, in serialised and live graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 
 
 def writes(graph):
-    """The writes of a graph, as it stands and serialised: both are the same."""
+    """The writes of a graph; the live graph and the serialised one must have the same."""
     meta_graph = tf.train.export_meta_graph(graph=graph)
     state = State(meta_graph, GraphView(meta_graph.graph_def), op_definitions(meta_graph))
     assert {op.name for op in graph.get_operations() if is_write(op)} - state.initializers == set(
@@ -44,7 +44,7 @@ def test_what_takes_a_variable_and_is_no_reader_writes(use_resource):
 
 
 def test_what_takes_a_value_of_a_reference_reads():
-    """An assignment returns a reference, which others take as a value."""
+    """An assignment returns a reference; consumers of its value only read."""
     with tf.Graph().as_default() as graph:
         v = tf.get_variable("v", (2, 2), use_resource=False)
         tf.matmul(tf.assign(v, tf.ones((2, 2)), name="first"), v.op.outputs[0])

@@ -1,4 +1,4 @@
-"""What names claim to be gradient code, and what structure says of it."""
+"""Gradient code: claims by names, confirmed or refused by structure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_works_on_gradients_of_what_comes_before_is_no_gradient(lines):
 
 
 def test_a_call_that_starts_from_another_ones_gradient_is_one():
-    """A segment of the model that is differentiated by itself."""
+    """A segment of the model that is differentiated separately."""
     found = code_of(
         "a_h Neg x",
         "second/grad_ys_0 Identity g/h_grad/MatMul",
@@ -78,7 +78,7 @@ def test_what_a_conversion_put_in_is_none():
 
 
 def test_in_a_loop_everything_comes_behind_everything():
-    """The gradient of what a turn ends with is taken of the gradients of the next turn."""
+    """The gradient of an iteration's last node is computed from the next iteration's gradients."""
     with tf.Graph().as_default() as built:
         rows = tf.TensorArray(tf.float32, 3)
 

@@ -1,4 +1,4 @@
-"""Values of constants, those that would not fit in memory and broken ones included."""
+"""Values of constants, including broken ones and ones too large for memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.unit
 
 
 def filled(value, size):
-    """A float32 vector of which only the first element is stored."""
+    """A float32 vector of `size` elements that stores only the given ones."""
     tensor = tf.make_tensor_proto(np.float32(0))
     del tensor.float_val[:]
     tensor.tensor_shape.dim.add(size=size)

@@ -17,7 +17,7 @@ from tests.support.tiny import FLOAT32, meta_graph
 
 pytestmark = pytest.mark.unit
 
-#   a -> b -> d      d also waits for c, and c reads output 1 of b; e stands alone
+#   a -> b -> d      d also waits for c, c reads output 1 of b, and e has no edges
 DIAMOND = meta_graph("d Add b a:0 ^c ^a", "b Split a", "c Relu b:1", "a Const", "e NoOp").graph_def
 LOOP = meta_graph(
     "enter Enter x", "merge Merge enter next", "x Const", "next NextIteration merge"
