@@ -76,8 +76,8 @@ def test_it_goes_on_where_it_stopped(pretend):
     assert status == 1 and commands > 12
     assert len(re.findall("^ok ", text, re.MULTILINE)) == commands - 2
     assert re.findall(r"^FAILED  (.*), graphmp .*, \d+ s\n        (.*)$", text, re.MULTILINE) == [
-        ("1000 random graphs, seed 4", "told to end with 1"),
         ("times and memory", "told to end with 3"),
+        ("1000 random graphs, seed 4", "told to end with 1"),
     ]
     assert "\n2 of its steps FAILED or STOPPED in " in text
     assert re.fullmatch(r" +%d on graphmp .*, \d{4}-\d\d-\d\d" % commands, text.splitlines()[-1])
