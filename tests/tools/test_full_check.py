@@ -87,6 +87,19 @@ def test_it_goes_on_where_it_stopped(pretend):
     assert len(re.findall("^ok ", again, re.MULTILINE)) == commands
 
 
+def test_flags_of_the_corpus_stand_behind_its_folder(pretend, tmp_path):
+    pretend()
+    commands = [
+        line.split()[1:]
+        for line in (tmp_path / "commands").read_text().splitlines()
+        if "check_corpus" in line
+    ]
+    assert len(commands) == 2
+    for command in commands:
+        behind = command[command.index(str(tmp_path / "corpus" / "meta")) + 2 :]
+        assert behind == [argument for argument in command if "=" in argument] != []
+
+
 def test_a_step_over_its_time_is_stopped(pretend):
     status, text, _ = pretend("check_corpus 124\n")
     assert status == 1 and re.search("^STOPPED recorded graphs in float16, ", text, re.MULTILINE)
