@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Optional, Sequence
+
+_LONGEST_WORD, _TAIL = 200, 60  # characters
+_LONGEST_LINE = 2000
 
 
 def printable(text: str) -> str:
@@ -14,6 +18,30 @@ def printable(text: str) -> str:
             c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
         )
     )
+
+
+def shell_word(text: str) -> str:
+    """`text` as one word of a command, on one line: quoted where needed, with escapes of bash."""
+    if text.isprintable():
+        return shlex.quote(text)
+    data = text.encode("utf-8", "surrogateescape")
+    escaped = (
+        "\\" + chr(byte) if byte in b"\\'" else chr(byte) if 32 <= byte < 127 else "\\x%02x" % byte
+        for byte in data
+    )
+    return "$'%s'" % "".join(escaped)
+
+
+def one_line(text: str) -> str:
+    """`text` on one line, with control characters as escapes and long words cut."""
+    words = (
+        word
+        if len(word) <= _LONGEST_WORD
+        else "%s...%s" % (word[: _LONGEST_WORD - _TAIL], word[-_TAIL:])
+        for word in map(printable, str(text).split())
+    )
+    line = " ".join(words)
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:

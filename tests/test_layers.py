@@ -11,15 +11,16 @@ from tests.support.places import ROOT
 
 # Each room and the rooms that it may import; all may import BASE.
 ROOMS = {
-    "policy": [],
-    "graph": ["policy"],
+    "files": [],
+    "policy": ["files"],
+    "graph": ["files", "policy"],
     "tf_hooks": ["graph", "policy"],
     "verify": ["graph", "policy", "tf_hooks"],
-    "compare": ["graph", "policy", "tf_hooks", "verify"],
+    "compare": ["files", "graph", "policy", "tf_hooks", "verify"],
     "report": ["compare", "graph", "policy"],
     "loss_scale": ["graph", "tf_hooks"],
     "scaling": ["graph", "loss_scale", "policy", "tf_hooks"],
-    "rewrite": ["graph", "policy", "report", "scaling", "tf_hooks"],
+    "rewrite": ["files", "graph", "policy", "report", "scaling", "tf_hooks"],
     "recipe": ["graph", "loss_scale", "policy", "report", "rewrite", "scaling", "tf_hooks"],
     "session": [
         "compare",
@@ -35,6 +36,7 @@ ROOMS = {
     "legacy": [],
     "conversion": [
         "compare",
+        "files",
         "graph",
         "legacy",
         "policy",
@@ -92,6 +94,7 @@ ROOMS = {
             "conversion",
             "doctor",
             "executed",
+            "files",
             "graph",
             "inspect",
             "legacy",

@@ -81,7 +81,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         )
         return int(bool(stale))
     with quiet_stderr():  # TensorFlow writes to stderr when imported
-        from graphmp.graph.io.files import write_atomic
+        from graphmp.files.single import write_atomic
     for name in stale:
         write_atomic(args.output / name, PAGES[name]().encode("utf-8"))
         print("wrote %s" % (args.output / name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-import shlex
 from typing import Any, Callable, List, Sequence, Tuple, Union
 
 import tensorflow.compat.v1 as tf
@@ -26,6 +25,7 @@ from graphmp.policy import policy as policies
 from graphmp.process_memory import collector_paused, give_back
 from graphmp.report.report import sha256
 from graphmp.tf_hooks.gradient_calls import noted
+from graphmp.wording import printable, shell_word
 
 Convertible = Union[str, pathlib.Path, tf.MetaGraphDef, tf.GraphDef, tf.Graph]
 
@@ -35,6 +35,7 @@ def convert(
     source: Convertible,
     *,
     tag: str = "",
+    python: bool = False,
     arguments: Sequence[str] = (),
     inputs: Sequence[str] = (),
     args: Sequence[str] = (),
@@ -53,6 +54,8 @@ def convert(
         source: a MetaGraphDef, a GraphDef, a `tf.Graph`; the path of a `.meta`, `.pb`, `.pbtxt` or
             SavedModel; `model.py` or `model.py:build_fn` (default `build_training_model`).
         tag: the tag set of a SavedModel with several graphs.
+        python: whether a path is run as a Python file whatever its name; otherwise those are run
+            that are named .py or begin with `#!` and a python.
         arguments: a Python file's own command line.
         inputs: `name=dtype[dimensions]` for tensors of a build function that the file never calls.
         args: `name=value` for its other arguments.
@@ -74,18 +77,20 @@ def convert(
     policies.load(config.compute_dtype, config.op_policy)
     stages = Stages(progress)
     if isinstance(source, (str, pathlib.Path)):
-        if not names_a_graph(str(source)):
+        if not names_a_graph(str(source), python):
             parsed = parse_source(
-                str(source), needs_function=config.engine == "recipe" or config.engine_strict
+                str(source), config.engine == "recipe" or config.engine_strict, python
             )
             return convert_file(
                 Script(parsed, arguments, inputs, args, legacy_imports), config, stages, log
             )
-        original, digest = _read(str(source), tag, stages)
-        name, kind = str(source), "no source"
+        command = str(source)
+        original, digest = _read(command, tag, stages)
+        name, kind = printable(str(source)), "no source"
     else:
         original, kind = _meta_graph(source)
-        name, digest = "<%s>" % kind, hashlib.sha256(original.data).hexdigest()
+        name = command = "<%s>" % kind
+        digest = hashlib.sha256(original.data).hexdigest()
     if config.engine == "recipe":
         raise GraphmpError(
             "GMP002",
@@ -93,7 +98,7 @@ def convert(
             " and rewrite" % name,
         )
     return convert_graph(
-        original, Identity(name, digest, kind), config, stages, _flagfile(config, name, tag)
+        original, Identity(name, digest, kind), config, stages, _flagfile(config, command, tag)
     )
 
 
@@ -133,9 +138,9 @@ def _checked(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
 
 def _flagfile(config: Config, source: str, tag: str) -> List[str]:
     """Lines of an absl flagfile that repeats the conversion; the command is its first comment."""
-    tagged = " --tag=%s" % shlex.quote(tag) if tag else ""
+    tagged = " --tag=%s" % shell_word(tag) if tag else ""
     return [
-        "# graphmp convert --flagfile=flags.txt%s %s" % (tagged, shlex.quote(source))
+        "# graphmp convert --flagfile=flags.txt%s %s" % (tagged, shell_word(source))
     ] + config.flagfile_lines()
 
 

@@ -8,12 +8,12 @@ are denied by name.
 from __future__ import annotations
 
 import functools
-import pathlib
 import re
 from dataclasses import dataclass, replace
-from typing import Dict, FrozenSet, Iterator, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Tuple
 
 from graphmp.errors import GraphmpError
+from graphmp.files.reading import read_text
 from graphmp.policy import tables
 
 CATEGORIES = ("allow", "infer", "clear", "deny")
@@ -124,7 +124,7 @@ def load(compute_dtype: str, path: str) -> Policy:
         GraphmpError: GMP003 if the file can't be read, GMP010 for a bad line.
     """
     policy = Policy.default(compute_dtype)
-    return policy.with_text(_read(path), path) if path else policy
+    return policy.with_text(read_text(path, "--op_policy=" + path), path) if path else policy
 
 
 def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
@@ -134,7 +134,7 @@ def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
         path: the file; no rules if it is empty.
         kind: only lines of this kind.
     """
-    for number, line in enumerate(_read(path).splitlines() if path else (), 1):
+    for number, line in enumerate(_lines(path), 1):
         words = line.split("#")[0].split()
         if words and (words[0] == kind if kind else words[0] != "keep_float32"):
             yield (
@@ -143,11 +143,8 @@ def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
             )
 
 
-def _read(path: str) -> str:
-    try:
-        return pathlib.Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise GraphmpError("GMP003", "--op_policy=%s: cannot be read: %s" % (path, error)) from None
+def _lines(path: str) -> List[str]:
+    return read_text(path, "--op_policy=" + path).splitlines() if path else []
 
 
 @functools.lru_cache(maxsize=None)
