@@ -181,7 +181,7 @@ def _print_written(diff: Diff, args: argparse.Namespace, opener: str) -> None:
 
     verdict = [("check", text) for _, text in _verdict(diff, args)]
     rows = [("diff", summary(diff)), *verdict, ("wrote", args.output), ("next", opener)]
-    write("".join(labelled(*row) + "\n" for row in rows))
+    show(("row", labelled(*row)) for row in rows)
 
 
 def _verdict(diff: Diff, args: argparse.Namespace) -> Iterator[Tuple[str, str]]:

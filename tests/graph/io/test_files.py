@@ -22,8 +22,8 @@ from graphmp.graph.io.files import read_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.cycles import find_cycle
 from graphmp.graph.structure.view import GraphView
-from tests.support.corpus import recorded
 from graphmp.wording import printable
+from tests.support.corpus import recorded
 from tests.support.tiny import meta_graph
 
 pytestmark = pytest.mark.unit
