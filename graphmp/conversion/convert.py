@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
 from typing import Any, Callable, List, Sequence, Tuple, Union
 
@@ -13,7 +14,12 @@ from graphmp.conversion.built_graph import Identity, convert_graph
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.export import exported
 from graphmp.conversion.python_file import Script, convert_file
-from graphmp.conversion.source import names_a_graph, parse_source
+from graphmp.conversion.source import (
+    GRAPH_FILES,
+    PYTHON_FILES,
+    names_a_graph,
+    parse_source,
+)
 from graphmp.conversion.stages import Stages
 from graphmp.errors import GraphmpError
 from graphmp.graph.io import saved_model
@@ -104,7 +110,14 @@ def convert(
 
 def _read(path: str, tag: str, stages: Stages) -> Tuple[StoredMetaGraph, str]:
     with stages.stage("read", "reading %s" % path):
-        graph = stored(read_graph(path, tag))
+        try:
+            graph = stored(read_graph(path, tag))
+        except GraphmpError as error:
+            if error.code != "GMP008" or os.path.isdir(path) or path.endswith(GRAPH_FILES):
+                raise
+            raise GraphmpError(
+                "GMP008", "%s; run as Python is %s" % (error.message, PYTHON_FILES)
+            ) from None
         give_back()
     file = saved_model.file_in(path) if pathlib.Path(path).is_dir() else path
     return graph, sha256(pathlib.Path(str(file)))  # a folder without one was no graph

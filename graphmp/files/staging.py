@@ -48,10 +48,12 @@ def new_folder(target: pathlib.Path, parent: pathlib.Path) -> Iterator[pathlib.P
             descriptor = -1
         yield path
     finally:
-        with deferred():
-            removed(path)
-        if descriptor >= 0:
-            os.close(descriptor)
+        try:
+            with deferred():
+                removed(path)
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 def write_new(path: pathlib.Path, data: bytes) -> None:
@@ -59,10 +61,9 @@ def write_new(path: pathlib.Path, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _no_follow(), 0o666)
     try:
         lock(descriptor)
-        with os.fdopen(os.dup(descriptor), "wb") as file:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(data)
-            file.flush()
-            os.fsync(descriptor)
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

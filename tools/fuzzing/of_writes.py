@@ -31,7 +31,6 @@ CALLS = (
     (os, "rmdir"),
     (os, "fsync"),
     (os, "fdopen"),
-    (os, "close"),
     (folder, "exchange"),
     (exchange, "sync"),
     (staging, "removed"),
