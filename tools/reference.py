@@ -34,8 +34,8 @@ the version.
 All commands take `--help` and `--verbosity=N`: from 1 on it shows tracebacks, and what TensorFlow \
 and a script print. Commands that convert also take
 `--flagfile=FILE`: a file with a flag a line, as the `flags.txt` that `graphmp convert` writes. \
-Flags are written `--flag=value` or `--flag value`. What stands later on the command line wins, and \
-the lines of a flagfile stand where its flag does: `--flagfile=F -o out` writes to `out`, \
+Flags are written `--flag=value` or `--flag value`. What stands later on the command line wins, \
+and the lines of a flagfile stand where its flag does: `--flagfile=F -o out` writes to `out`, \
 `-o out --flagfile=F` to the `--output` of `F`, if it has one. Values of repeatable flags add up.
 """
 CONVERSION = """\

@@ -24,7 +24,7 @@ MINE = {"notes.txt": b"mine", "sub/deep/more.txt": b"mine too"}
 CALLS = 60  # more than a write makes
 
 
-@pytest.fixture(params=["exchange", "inside", "no exchange"])
+@pytest.fixture(params=["exchange", "inside", "no_exchange"])
 def target(request, tmp_path, monkeypatch):
     """A folder with an old set and a user's files, each way to replace it."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # slow; it is called all the same
@@ -34,7 +34,7 @@ def target(request, tmp_path, monkeypatch):
         (path / name).write_bytes(data)
     if request.param == "inside":
         monkeypatch.chdir(path)
-    elif request.param == "no exchange":
+    elif request.param == "no_exchange":
         monkeypatch.setattr(exchanges, "_renameat2", lambda: None)
     return path
 
