@@ -15,7 +15,9 @@ LIMIT = 128 << 20  # bytes
 _LONGEST_NUMBER = 64  # characters
 
 
-def read_json(path: Path, schema: str, accepted: str, label: str = "") -> Dict[str, Any]:
+def read_json(
+    path: Path, schema: str, accepted: str, label: str = "", no_json: str = "GMP002"
+) -> Dict[str, Any]:
     """The value in a JSON file that its schema accepts.
 
     Args:
@@ -23,9 +25,11 @@ def read_json(path: Path, schema: str, accepted: str, label: str = "") -> Dict[s
         schema: a name of `schemas`.
         accepted: the accepted file, in words.
         label: the file in an error's words; its path by default.
+        no_json: the code of the error for what isn't JSON.
 
     Raises:
-        GraphmpError: GMP003 if it can't be read, GMP002 if it isn't JSON or its schema refuses it.
+        GraphmpError: GMP003 if it can't be read, `no_json` if it isn't JSON, GMP002 if its schema
+            refuses it.
     """
     label = label or os.fspath(path)
     data = read_bytes(path, LIMIT, label)
@@ -36,19 +40,19 @@ def read_json(path: Path, schema: str, accepted: str, label: str = "") -> Dict[s
         )
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # not with half a surrogate pair
     except RecursionError:
-        raise _refused(label, "not JSON (nested too deeply)", accepted) from None
+        raise _refused(no_json, label, "not JSON (nested too deeply)", accepted) from None
     except UnicodeEncodeError:
-        raise _refused(label, "not JSON (text that is not Unicode)", accepted) from None
+        raise _refused(no_json, label, "not JSON (text that is not Unicode)", accepted) from None
     except ValueError as error:
-        raise _refused(label, "not JSON (%s)" % error, accepted) from None
+        raise _refused(no_json, label, "not JSON (%s)" % error, accepted) from None
     problem = schemas.first_problem(value, schema)
     if problem:
-        raise _refused(label, "not of schema %s: %s" % (schema, problem), accepted)
+        raise _refused("GMP002", label, "not of schema %s: %s" % (schema, problem), accepted)
     return dict(value)
 
 
-def _refused(label: str, found: str, accepted: str) -> GraphmpError:
-    return GraphmpError("GMP002", "%s: %s; accepted is %s" % (label, found, accepted))
+def _refused(code: str, label: str, found: str, accepted: str) -> GraphmpError:
+    return GraphmpError(code, "%s: %s; accepted is %s" % (label, found, accepted))
 
 
 def _whole(text: str) -> int:

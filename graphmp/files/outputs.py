@@ -71,7 +71,7 @@ def check_file(path: pathlib.Path, inputs: Iterable[str] = ()) -> None:
     target = pathlib.Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         return  # a device or a pipe
-    _writable(target.parent, str(path))
+    _writable(target.parent, str(path.parent))
     if not target.parent.is_dir():
         raise GraphmpError(
             "GMP004", "%s: cannot be written: there is no folder %s" % (path, path.parent)

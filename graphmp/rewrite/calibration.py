@@ -19,5 +19,5 @@ def overflowed(path: str) -> FrozenSet[str]:
     if not path:
         return frozenset()
     accepted = "what `graphmp audit -o FILE` writes"
-    audit = read_json(path, schemas.AUDIT, accepted, "--ranges=" + path)
+    audit = read_json(path, schemas.AUDIT, accepted, "--ranges=" + path, "GMP003")
     return frozenset(name.split(":")[0] for name in audit["overflowed"])

@@ -43,8 +43,8 @@ def test_ranges_keep_what_overflowed(data, tmp_path):
 @pytest.mark.parametrize(
     "text, code",
     [
-        ("", "GMP002"),
-        ("{", "GMP002"),
+        ("", "GMP003"),
+        ("{", "GMP003"),
         ("[]", "GMP002"),
         ('{"schema": "graphmp.audit/1"}', "GMP002"),
         (None, "GMP003"),
