@@ -54,7 +54,7 @@ import graphmp
 from graphmp.audit.options import Options
 from graphmp.errors import GraphmpError
 from graphmp.files.folder import write_files
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 
 # isort: split
 import tensorflow.compat.v1 as tf

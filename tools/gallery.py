@@ -46,7 +46,7 @@ import graphmp
 from graphmp.cli.terminal import progress
 from graphmp.errors import GraphmpError
 from graphmp.files.single import write_atomic
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.policy.dtypes import FLOAT32, HALF
 from graphmp.report.facts import nodes_of
 

@@ -230,7 +230,7 @@ def _conversion_options(device: Device) -> Dict[str, Any]:
 def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
     """Print which matmuls and convolutions of one step ran on Tensor Cores."""
     from graphmp.bench.kernels import products, tensor_cores
-    from graphmp.graph.io.files import read_graph
+    from graphmp.gate.reading import read_graph
 
     tensor_cores.check(device)
     if not args.python and tensor_cores.is_converted(args.source, args.tag):

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.compare.api import compare
-        from graphmp.graph.io.files import read_graph
+        from graphmp.gate.reading import read_graph
         from graphmp.graph.io.stored import stored
 
     _check_usage(args)

@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
     if args.node is None:
         return _code(args)
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
+        from graphmp.gate.reading import read_graph
         from graphmp.graph.edit.mark import read_mark
-        from graphmp.graph.io.files import read_graph
         from graphmp.inspect.explanation import as_json
 
     with progress(2) as begin:
@@ -183,7 +183,7 @@ def _with_flags(
 
     Empty without such flags.
     """
-    from graphmp.graph.io.files import read_graph
+    from graphmp.gate.reading import read_graph
     from graphmp.inspect.explanation import UnitExplanation
     from graphmp.inspect.recipe_flags import recipe_flags
     from graphmp.policy import policy as policies
@@ -232,7 +232,7 @@ def _beside(
     report: Optional[Dict[str, Any]],
 ) -> Answer:
     """Explain a node of a converted graph by its original."""
-    from graphmp.graph.io.files import read_graph
+    from graphmp.gate.reading import read_graph
     from graphmp.inspect.explanation import explain, explain_by_report, named, ops_by_path
     from graphmp.policy import policy as policies
 

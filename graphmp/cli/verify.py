@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     devices = args.devices.upper().split(",")
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.executed.check import proof_with_steps
-        from graphmp.graph.io.files import read_graph
+        from graphmp.gate.reading import read_graph
         from graphmp.policy.half_kernels import DEVICES
         from graphmp.verify import verify
 

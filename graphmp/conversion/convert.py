@@ -22,11 +22,10 @@ from graphmp.conversion.source import (
 )
 from graphmp.conversion.stages import Stages
 from graphmp.errors import GraphmpError
+from graphmp.gate.gate import check
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io import saved_model
-from graphmp.graph.io.files import read_graph
 from graphmp.graph.io.stored import StoredMetaGraph, stored
-from graphmp.graph.structure.cycles import find_cycle
-from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.process_memory import collector_paused, give_back
 from graphmp.report.report import sha256
@@ -141,11 +140,7 @@ def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:
 
 def _checked(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
     """The same graph, stored. Raises GMP008 if no TensorFlow can run it."""
-    node = find_cycle(GraphView(meta_graph.graph_def))
-    if node is not None:
-        raise GraphmpError(
-            "GMP008", "the graph has a cycle outside while loops (node %s depends on itself)" % node
-        )
+    check(meta_graph)
     return stored(meta_graph)
 
 

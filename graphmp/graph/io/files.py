@@ -21,8 +21,6 @@ from graphmp.errors import GraphmpError
 from graphmp.files.folder import refuse_half_replaced
 from graphmp.files.reading import Path, read_bytes, unreadable
 from graphmp.graph.io import saved_model
-from graphmp.graph.structure.cycles import find_cycle
-from graphmp.graph.structure.view import GraphView
 
 META_GRAPH, GRAPH, SAVED_MODEL = "MetaGraphDef", "GraphDef", "SavedModel"
 
@@ -42,12 +40,12 @@ _WRITES_TO_STDERR = int(google.protobuf.__version__.split(".")[0]) < 4
 _silencing = threading.Lock()
 
 
-def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
-    """Read a MetaGraphDef, a GraphDef or a SavedModel, binary or text, by its content.
+def parse_graph(path: Path, tag: str = "") -> Tuple[str, tf.MetaGraphDef]:
+    """Parse a MetaGraphDef, a GraphDef or a SavedModel, binary or text, by its content.
 
     A protobuf parser accepts many files of other formats, because it keeps unknown fields. A form
-    counts only if it has nodes, each with a name and an op, with unique names and inputs that all
-    exist. This also detects nearly every truncated file.
+    counts only if it has nodes, each with a name and an op. Other rooms read graphs by `read_graph`
+    of `gate/reading.py`, which checks them too.
 
     Args:
         path: a file, or the folder of a SavedModel.
@@ -55,11 +53,11 @@ def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
             there is only one graph.
 
     Returns:
-        The MetaGraphDef; a GraphDef is wrapped into one.
+        The file that was read, and the MetaGraphDef; a GraphDef is wrapped into one.
 
     Raises:
-        GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph that TensorFlow
-            could run, GMP002 if the file has no graph with this tag.
+        GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph, GMP002 if the
+            file has no graph with this tag.
     """
     file = _file_of(path)
     refuse_half_replaced(pathlib.Path(file))
@@ -75,8 +73,7 @@ def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
         )
     else:
         meta_graph = meta_graphs[0]
-    _check(file, meta_graph.graph_def)
-    return meta_graph
+    return file, meta_graph
 
 
 def _file_of(path: Path) -> str:
@@ -117,16 +114,9 @@ def _meta_beside(path: str) -> str:
     return path[: part.start()] + ".meta" if part else ""
 
 
-def _check(file: str, graph_def: tf.GraphDef) -> None:
-    """Raise GMP008 if TensorFlow could not run the graph, whatever its ops."""
-    try:
-        cycle = find_cycle(GraphView(graph_def))
-    except GraphmpError as error:
-        raise _not_a_graph(file, "a damaged graph (%s)" % error.message) from None
-    if cycle is not None:
-        raise _not_a_graph(
-            file, "a graph with a cycle outside while loops (node %s depends on itself)" % cycle
-        )
+def damaged(file: str, finding: str) -> GraphmpError:
+    """The refusal of a file whose graph TensorFlow could not run, whatever its ops."""
+    return _not_a_graph(file, "a damaged graph (%s)" % finding)
 
 
 def _parse(file: str, data: bytes) -> Tuple[str, Sequence[tf.MetaGraphDef]]:

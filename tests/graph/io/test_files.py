@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.files.single import write_atomic
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io import files, saved_model
-from graphmp.graph.io.files import read_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.cycles import find_cycle
 from graphmp.graph.structure.view import GraphView
@@ -362,7 +362,7 @@ CYCLES = [
             "m NextIteration x",
         ],
     ),  # nested
-    (None, ["c AddN a a:0 ^a b", "b AddN a a", "a Const"]),
+    (None, ["c AddN a a:0 b ^a", "b AddN a a", "a Const"]),
     (None, ["a Const"]),
 ]
 
@@ -378,7 +378,7 @@ def test_cycle(tmp_path, cycle, lines):
     error = refusal(tmp_path / "g")
     assert error.code == "GMP008"
     assert (
-        "found a graph with a cycle outside while loops (node %s depends on itself); accepted is"
+        "(the graph has a cycle outside while loops (node %s depends on itself)); accepted is"
         % cycle
         in error.message
     )
