@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Optional, Sequence
 
+_UNSEEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 _LONGEST_WORD, _TAIL = 200, 60  # characters
 _LONGEST_LINE = 2000
 
@@ -30,6 +32,11 @@ def shell_word(text: str) -> str:
         for byte in data
     )
     return "$'%s'" % "".join(escaped)
+
+
+def json_escaped(text: str) -> str:
+    """JSON text with escapes also for control characters that JSON allows, and for bidi marks."""
+    return _UNSEEN.sub(lambda found: "\\u%04x" % ord(found.group()), text)
 
 
 def one_line(text: str) -> str:

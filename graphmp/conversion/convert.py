@@ -118,8 +118,8 @@ def _read(path: str, tag: str, stages: Stages) -> Tuple[StoredMetaGraph, str]:
                 "GMP008", "%s; run as Python is %s" % (error.message, PYTHON_FILES)
             ) from None
         give_back()
-    file = saved_model.file_in(path) if pathlib.Path(path).is_dir() else path
-    return graph, sha256(pathlib.Path(str(file)))  # a folder without one was no graph
+    file = pathlib.Path(str(saved_model.file_in(path) if os.path.isdir(path) else path))
+    return graph, sha256(file) if file.is_file() else hashlib.sha256(graph.data).hexdigest()
 
 
 def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -15,6 +19,8 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import serialize
 from tests.support.commands import graphmp as command
 from tests.support.commands import refused
+from tests.support.interrupted import entries
+from tests.support.places import environment
 from tests.support.tiny import meta_graph
 
 PROGRAM = "import pathlib\npathlib.Path('ran').write_text('x')\n"
@@ -87,7 +93,8 @@ def test_names_are_escaped(folder, capfd, name):
     assert all(line.isprintable() for line in out.splitlines())
     first, *flags = (folder / "out" / "flags.txt").read_text().splitlines()
     assert first.startswith("# graphmp convert --flagfile=flags.txt $'") and flags == []
-    assert (folder / "out" / "report.json").read_text().isprintable is not None
+    report = (folder / "out" / "report.json").read_text()
+    assert all(line.isprintable() for line in report.splitlines())
     os.remove(name)
     status, line = refused(capfd, "convert", name, "-o", "out")
     assert status == 2 and line.rstrip("\n").isprintable()
@@ -167,3 +174,41 @@ def test_a_defect_is_one_line(capfd, monkeypatch):
     assert status == 1 and "GMP099: ZeroDivisionError" in line
     assert run_command(["graphmp", "convert", "g.meta", "--verbosity=1"]) == 1
     assert "Traceback" in capfd.readouterr().err
+
+
+@pytest.mark.unit
+def test_a_graph_from_a_pipe(folder, capfd):
+    os.mkfifo("pipe")
+    data = (folder / "g.meta").read_bytes()
+    writer = threading.Thread(target=(folder / "pipe").write_bytes, args=(data,))
+    writer.start()
+    assert command(capfd, "convert", "pipe", "-o", "out")[0] == 0
+    writer.join()
+    assert (folder / "out" / "original.meta").read_bytes() == data
+
+
+@pytest.mark.unit
+def test_a_folder_for_the_report_of_a_run_is_checked_first(folder, capfd):
+    (folder / "train.py").write_text(PROGRAM)
+    status, line = refused(capfd, "run", "--report=g.meta", "train.py")
+    assert status == 2 and "GMP004: g.meta" in line and not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_an_ending_signal_cleans_up(folder, number, status):
+    """The process is in the middle of a write when the signal comes."""
+    program = """
+import os, signal, sys
+from graphmp.cli import main
+from graphmp.files import staging
+def write(path, data, original=staging.write_new):
+    original(path, data)
+    os.kill(os.getpid(), %d)
+staging.write_new = write
+main.main(["graphmp", "convert", "g.meta", "-o", "out"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program % number], env=environment(), stderr=subprocess.PIPE
+    )
+    assert done.returncode == status and done.stderr == b""
+    assert entries(folder) == ["g.meta"]
