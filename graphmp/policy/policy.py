@@ -8,16 +8,16 @@ are denied by name.
 from __future__ import annotations
 
 import functools
-import pathlib
-import re
 from dataclasses import dataclass, replace
 from typing import Dict, FrozenSet, Iterator, Tuple
 
 from graphmp.errors import GraphmpError
+from graphmp.patterns import pattern
 from graphmp.policy import tables
 
 CATEGORIES = ("allow", "infer", "clear", "deny")
 UNLISTED = "unlisted"
+MOST_LINES, MOST_CHARACTERS = 20_000, 1 << 20  # of a policy file
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Policy:
             elif words:
                 raise GraphmpError(
                     "GMP010",
-                    "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`,"
+                    "%s:%d: found %.200r; accepted are `allow|infer|clear|deny OpName`, `-OpName`,"
                     " `keep_float32 REGEX`, `# comment`" % (source, number, line.strip()),
                 )
         lists = {
@@ -109,8 +109,8 @@ class Policy:
 
 def _is_regex(text: str) -> bool:
     try:
-        re.compile(text)
-    except re.error:
+        pattern(text)
+    except ValueError:
         return False
     return True
 
@@ -145,9 +145,16 @@ def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
 
 def _read(path: str) -> str:
     try:
-        return pathlib.Path(path).read_text()
+        with open(path, encoding="utf-8") as file:
+            text = file.read(MOST_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise GraphmpError("GMP003", "--op_policy=%s: cannot be read: %s" % (path, error)) from None
+    lines = text.count("\n")
+    if len(text) > MOST_CHARACTERS or lines > MOST_LINES:
+        found = "--op_policy=%s: found more than %s characters or %s lines; accepted are fewer"
+        limits = (format(MOST_CHARACTERS, ","), format(MOST_LINES, ","))
+        raise GraphmpError("GMP010", found % (path, *limits))
+    return text
 
 
 @functools.lru_cache(maxsize=None)
