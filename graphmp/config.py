@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Callable, Dict, Iterable, List, Tuple, Union
 
 from graphmp.errors import GraphmpError
+from graphmp.patterns import MOST, pattern
 
 ENGINES = ("auto", "recipe", "rewrite")
 COMPUTE_DTYPES = ("float16", "bfloat16", "float32")
@@ -245,12 +246,16 @@ def _float(value: Any) -> float:
 
 
 def _regexes(name: str, patterns: Tuple[str, ...]) -> None:
-    for pattern in patterns:
+    if len(patterns) > MOST:
+        text = "--%s: found %s regular expressions; accepted are at most %s"
+        raise GraphmpError("GMP002", text % (name, format(len(patterns), ","), format(MOST, ",")))
+    for text in patterns:
         try:
-            re.compile(pattern)
-        except re.error as error:
+            pattern(text)
+        except ValueError as error:
+            shown = text if len(text) <= 200 else text[:80] + "..."
             raise GraphmpError(
-                "GMP002", "--%s=%s: not a regular expression: %s" % (name, pattern, error)
+                "GMP002", "--%s=%s: not a regular expression: %s" % (name, shown, error)
             ) from None
 
 

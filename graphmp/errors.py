@@ -5,7 +5,7 @@ A code never changes its meaning. `graphmp explain GMP012` prints a row of the t
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 from graphmp.wording import one_line
 
@@ -147,6 +147,11 @@ CODES = {
         "The script uses tf.estimator, which this TensorFlow lacks.",
         "Run it on TensorFlow 2.15.1, or on 1.15.5.",
     ),
+    "GMP027": Code(
+        BAD_INPUT,
+        "TensorFlow crashes on the graph, or takes too long or too much memory to import it.",
+        "Convert it with the TensorFlow that wrote it.",
+    ),
     "GMP099": Code(
         CANNOT_CONVERT,
         "A defect of graphmp ended the command.",
@@ -253,6 +258,10 @@ class GraphmpError(Exception):
         self.message = one_line(message)
         self.exit_status = CODES[code].exit_status if exit_status is None else exit_status
         super().__init__("%s: %s" % (code, self.message))
+
+    def __reduce__(self) -> Any:
+        """Processes hand errors on."""
+        return type(self), (self.code, self.message, self.exit_status)
 
 
 def warning(code: str, node: str, message: str) -> Dict[str, str]:

@@ -12,6 +12,7 @@ from absl import app, flags
 from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run, verify
 from graphmp.cli.parser import build_parser, split_script_arguments
 from graphmp.errors import BAD_INPUT, CANNOT_CONVERT, GraphmpError
+from graphmp.glass import behind_glass
 from graphmp.version import __version__
 
 COMMANDS = {
@@ -41,7 +42,10 @@ def run_command(argv: List[str]) -> int:
             return BAD_INPUT
         verbose = args.verbosity > 0
         args.script_arguments = script_arguments
-        return int(args.run(args))
+        if args.command == "run":  # the script's sessions have threads
+            return int(args.run(args))
+        with behind_glass():
+            return int(args.run(args))
     except GraphmpError as error:
         if verbose:
             traceback.print_exc()

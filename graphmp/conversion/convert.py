@@ -51,6 +51,9 @@ def convert(
 ) -> Conversion:
     """Convert a training graph to mixed precision.
 
+    TensorFlow imports the graph in this process, which a damaged graph may crash; the command line
+    imports it in a child process.
+
     A graph is rewritten. A Python file runs as `__main__`, in a child process that ends at the
     first call that would train. If the recipe fits its build function it is used, else the graph is
     rewritten.

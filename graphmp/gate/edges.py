@@ -45,11 +45,11 @@ def check_edges(view: GraphView, op_defs: OpDefs) -> Outputs:
                 found = "the input %s, an output that a %s does not have"
                 text = shown("%s:%d" % port), view.nodes[port.node].op
                 raise refused("node " + name, found % text, _CURE)
-        for text in _classes(node):
-            if not is_text(text):
+        for data in _classes(node):
+            if not is_text(data):
                 raise refused("node " + name, "a _class that is not UTF-8 text", _CURE)
-            if text.startswith(_LOCATION) and text[len(_LOCATION) :].decode() not in view.nodes:
-                found = "the _class %s, which names no node" % shown(text.decode())
+            if data.startswith(_LOCATION) and data[len(_LOCATION) :].decode() not in view.nodes:
+                found = "the _class %s, which names no node" % shown(data.decode())
                 raise refused("node " + name, found, _CURE)
     return outputs
 

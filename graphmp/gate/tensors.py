@@ -67,7 +67,7 @@ def _content(tensor: Any, dtype: tf.DType, count: int) -> Optional[str]:
 
 
 def _values(tensor: Any, dtype: tf.DType, count: int) -> Optional[str]:
-    most = 2 * count if dtype.is_complex else count
+    most = max(1, count) * (2 if dtype.is_complex else 1)  # TensorFlow writes one value for none
     for field, values in tensor.ListFields():
         if field.name.endswith("_val") and dtype in _VALUES:
             if field.name != _VALUES[dtype]:

@@ -8,16 +8,17 @@ are denied by name.
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass, replace
 from typing import Dict, FrozenSet, Iterator, List, Tuple
 
 from graphmp.errors import GraphmpError
 from graphmp.files.reading import read_text
+from graphmp.patterns import pattern
 from graphmp.policy import tables
 
 CATEGORIES = ("allow", "infer", "clear", "deny")
 UNLISTED = "unlisted"
+MOST_LINES, MOST_CHARACTERS = 20_000, 1 << 20  # of a policy file
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Policy:
             elif words:
                 raise GraphmpError(
                     "GMP010",
-                    "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`,"
+                    "%s:%d: found %.200r; accepted are `allow|infer|clear|deny OpName`, `-OpName`,"
                     " `keep_float32 REGEX`, `# comment`" % (source, number, line.strip()),
                 )
         lists = {
@@ -109,8 +110,8 @@ class Policy:
 
 def _is_regex(text: str) -> bool:
     try:
-        re.compile(text)
-    except re.error:
+        pattern(text)
+    except ValueError:
         return False
     return True
 
@@ -124,7 +125,7 @@ def load(compute_dtype: str, path: str) -> Policy:
         GraphmpError: GMP003 if the file can't be read, GMP010 for a bad line.
     """
     policy = Policy.default(compute_dtype)
-    return policy.with_text(read_text(path, "--op_policy=" + path), path) if path else policy
+    return policy.with_text(_read(path), path) if path else policy
 
 
 def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
@@ -144,7 +145,18 @@ def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
 
 
 def _lines(path: str) -> List[str]:
-    return read_text(path, "--op_policy=" + path).splitlines() if path else []
+    """The lines of a policy file; none if `path` is empty."""
+    return _read(path).splitlines() if path else []
+
+
+def _read(path: str) -> str:
+    label = "--op_policy=%s" % path
+    text = read_text(path, label)
+    if len(text) > MOST_CHARACTERS or text.count("\n") > MOST_LINES:
+        found = "%s: found more than %s characters or %s lines; accepted are fewer"
+        limits = (format(MOST_CHARACTERS, ","), format(MOST_LINES, ","))
+        raise GraphmpError("GMP010", found % (label, *limits))
+    return text
 
 
 @functools.lru_cache(maxsize=None)
