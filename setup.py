@@ -48,8 +48,8 @@ setup(
     packages=find_packages(include=["graphmp", "graphmp.*"]),
     package_data={
         "graphmp.audit.render": ["page/*"],
-        "graphmp.compare": ["schema/*"],
         "graphmp.compare.render": ["page/*"],
+        "graphmp.files": ["schema/*"],
         "graphmp.policy": ["*.txt"],
         "graphmp.policy.half_kernels": ["*.txt"],
         "graphmp.verify": ["*.txt"],

@@ -33,7 +33,7 @@ with quiet_stderr():  # TensorFlow writes to stderr when imported
     from graphmp.feeds.attempts import first_line, first_that_runs, random_attempts
     from graphmp.feeds.batches import from_function, from_npz
     from graphmp.feeds.wanted import wanted_tensors
-    from graphmp.graph.io.files import read_graph
+    from graphmp.gate.reading import read_graph
 
 NOT_FINITE = " (does not train: `graphmp audit DIR/original.meta` says where it is not finite)"
 STILL = (

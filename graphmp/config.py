@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Callable, Dict, Iterable, List, Tuple, Union
 
 from graphmp.errors import GraphmpError
+from graphmp.patterns import MOST, pattern
 
 ENGINES = ("auto", "recipe", "rewrite")
 COMPUTE_DTYPES = ("float16", "bfloat16", "float32")
@@ -15,6 +16,7 @@ FLOAT32_MIN, FLOAT32_MAX = (
     2.0**-126,
     (2.0 - 2.0**-23) * 2.0**127,
 )  # of numbers with all their digits
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _MOST_STEPS = 2**62
 REPEATED = ("keep_float32", "force_compute", "fetch", "loss", "train_op", "gradient_scope")
 
@@ -67,6 +69,7 @@ class Config:
         config = cls.from_json(
             {name: _tuple(value) if name in REPEATED else value for name, value in options.items()}
         )
+        _plain_text(config)
         _one_of("engine", config.engine, ENGINES)
         _one_of("compute_dtype", config.compute_dtype, COMPUTE_DTYPES)
         for name in ("keep_float32", "force_compute"):
@@ -177,6 +180,18 @@ def _tuple(value: Union[str, Iterable[str], None]) -> Tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value or ())
 
 
+def _plain_text(config: Config) -> None:
+    """Refuse texts that a line of a flagfile can't repeat."""
+    for name, value in vars(config).items():
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and (_CONTROL.search(text) or text != text.strip()):
+                raise GraphmpError(
+                    "GMP002",
+                    "--%s=%s: accepted is text without control characters, in UTF-8, that neither"
+                    " begins nor ends with a space" % (name, text),
+                )
+
+
 def _one_of(name: str, value: str, accepted: Tuple[str, ...]) -> None:
     if value not in accepted:
         raise GraphmpError(
@@ -231,12 +246,16 @@ def _float(value: Any) -> float:
 
 
 def _regexes(name: str, patterns: Tuple[str, ...]) -> None:
-    for pattern in patterns:
+    if len(patterns) > MOST:
+        text = "--%s: found %s regular expressions; accepted are at most %s"
+        raise GraphmpError("GMP002", text % (name, format(len(patterns), ","), format(MOST, ",")))
+    for text in patterns:
         try:
-            re.compile(pattern)
-        except re.error as error:
+            pattern(text)
+        except ValueError as error:
+            shown = text if len(text) <= 200 else text[:80] + "..."
             raise GraphmpError(
-                "GMP002", "--%s=%s: not a regular expression: %s" % (name, pattern, error)
+                "GMP002", "--%s=%s: not a regular expression: %s" % (name, shown, error)
             ) from None
 
 

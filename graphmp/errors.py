@@ -5,7 +5,9 @@ A code never changes its meaning. `graphmp explain GMP012` prints a row of the t
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional
+
+from graphmp.wording import one_line
 
 BAD_INPUT = 2
 CANNOT_CONVERT = 1
@@ -145,6 +147,16 @@ CODES = {
         "The script uses tf.estimator, which this TensorFlow lacks.",
         "Run it on TensorFlow 2.15.1, or on 1.15.5.",
     ),
+    "GMP027": Code(
+        BAD_INPUT,
+        "TensorFlow crashes on the graph, or takes too long or too much memory to import it.",
+        "Convert it with the TensorFlow that wrote it.",
+    ),
+    "GMP099": Code(
+        CANNOT_CONVERT,
+        "A defect of graphmp ended the command.",
+        "Run it again with --verbosity=1, and report what it prints with the input.",
+    ),
     "GMP101": Code(
         0,
         "The build function was not observed in float32 first, so every float argument was cast.",
@@ -243,9 +255,13 @@ class GraphmpError(Exception):
 
     def __init__(self, code: str, message: str, exit_status: Optional[int] = None):
         self.code = code
-        self.message = " ".join(str(message).split())
+        self.message = one_line(message)
         self.exit_status = CODES[code].exit_status if exit_status is None else exit_status
         super().__init__("%s: %s" % (code, self.message))
+
+    def __reduce__(self) -> Any:
+        """Processes hand errors on."""
+        return type(self), (self.code, self.message, self.exit_status)
 
 
 def warning(code: str, node: str, message: str) -> Dict[str, str]:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Optional, Sequence
+
+_UNSEEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_LONGEST_WORD, _TAIL = 200, 60  # characters
+_LONGEST_LINE = 2000
 
 
 def printable(text: str) -> str:
@@ -14,6 +20,35 @@ def printable(text: str) -> str:
             c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
         )
     )
+
+
+def shell_word(text: str) -> str:
+    """`text` as one word of a command, on one line: quoted where needed, with escapes of bash."""
+    if text.isprintable():
+        return shlex.quote(text)
+    data = text.encode("utf-8", "surrogateescape")
+    escaped = (
+        "\\" + chr(byte) if byte in b"\\'" else chr(byte) if 32 <= byte < 127 else "\\x%02x" % byte
+        for byte in data
+    )
+    return "$'%s'" % "".join(escaped)
+
+
+def json_escaped(text: str) -> str:
+    """JSON text with escapes also for control characters that JSON allows, and for bidi marks."""
+    return _UNSEEN.sub(lambda found: "\\u%04x" % ord(found.group()), text)
+
+
+def one_line(text: str) -> str:
+    """`text` on one line, with control characters as escapes and long words cut."""
+    words = (
+        word
+        if len(word) <= _LONGEST_WORD
+        else "%s...%s" % (word[: _LONGEST_WORD - _TAIL], word[-_TAIL:])
+        for word in map(printable, str(text).split())
+    )
+    line = " ".join(words)
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:

@@ -27,7 +27,7 @@ from graphmp.cli.main import COMMANDS, run_command
 from graphmp.cli.parser import build_parser, split_script_arguments
 from graphmp.conversion import builds
 from graphmp.errors import CODES
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from tests.support import commands
 from tests.support.forks import builds_in_forks
 from tests.support.places import ROOT

@@ -11,15 +11,17 @@ from tests.support.places import ROOT
 
 # Each room and the rooms that it may import; all may import BASE.
 ROOMS = {
-    "policy": [],
-    "graph": ["policy"],
+    "files": [],
+    "policy": ["files"],
+    "graph": ["files", "policy"],
     "tf_hooks": ["graph", "policy"],
+    "gate": ["graph", "tf_hooks"],
     "verify": ["graph", "policy", "tf_hooks"],
-    "compare": ["graph", "policy", "tf_hooks", "verify"],
+    "compare": ["files", "graph", "policy", "tf_hooks", "verify"],
     "report": ["compare", "graph", "policy"],
     "loss_scale": ["graph", "tf_hooks"],
     "scaling": ["graph", "loss_scale", "policy", "tf_hooks"],
-    "rewrite": ["graph", "policy", "report", "scaling", "tf_hooks"],
+    "rewrite": ["files", "graph", "policy", "report", "scaling", "tf_hooks"],
     "recipe": ["graph", "loss_scale", "policy", "report", "rewrite", "scaling", "tf_hooks"],
     "session": [
         "compare",
@@ -35,6 +37,8 @@ ROOMS = {
     "legacy": [],
     "conversion": [
         "compare",
+        "files",
+        "gate",
         "graph",
         "legacy",
         "policy",
@@ -75,6 +79,7 @@ ROOMS = {
         "conversion",
         "doctor",
         "feeds",
+        "gate",
         "graph",
         "inspect",
         "policy",
@@ -92,6 +97,8 @@ ROOMS = {
             "conversion",
             "doctor",
             "executed",
+            "files",
+            "gate",
             "graph",
             "inspect",
             "legacy",
@@ -99,7 +106,18 @@ ROOMS = {
         *("policy", "report", "rewrite", "session", "tf_hooks", "verify"),
     ],
 }
-BASE = ["config", "errors", "environment", "naming", "once", "process_memory", "version", "wording"]
+BASE = [
+    "config",
+    "errors",
+    "environment",
+    "glass",
+    "naming",
+    "once",
+    "patterns",
+    "process_memory",
+    "version",
+    "wording",
+]
 ENTRY_POINTS = ["graphmp", "graphmp.__main__"]
 INSIDE_FUNCTIONS = {
     # (how the module's name begins, how the name of what it imports there begins): why not at the

@@ -36,7 +36,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from graphmp.bench import grappler
 from graphmp.config import Config
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.inspect.memory.memory import memory
 from graphmp.inspect.sizes import ShapeSource, recorded
 from graphmp.inspect.traffic import traffic

@@ -34,7 +34,7 @@ from graphmp.policy.policy import Policy
 with quiet_stderr():  # TensorFlow writes to stderr when imported
     import graphmp
     from graphmp.audit.run import audit
-    from graphmp.graph.io.files import write_atomic
+    from graphmp.files.single import write_atomic
     from graphmp.graph.structure.view import GraphView
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

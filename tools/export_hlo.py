@@ -53,7 +53,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
 from graphmp.audit.options import Options
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import read_graph, write_files
+from graphmp.files.folder import write_files
+from graphmp.gate.reading import read_graph
 
 # isort: split
 import tensorflow.compat.v1 as tf

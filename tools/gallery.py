@@ -45,7 +45,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
 from graphmp.cli.terminal import progress
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import read_graph, write_atomic
+from graphmp.files.single import write_atomic
+from graphmp.gate.reading import read_graph
 from graphmp.policy.dtypes import FLOAT32, HALF
 from graphmp.report.facts import nodes_of
 

@@ -60,7 +60,7 @@ def _rewrite(paths: List[str]) -> int:
     """Import all that a conversion needs, and rewrite graphs."""
     from graphmp.config import Config
     from graphmp.conversion import convert
-    from graphmp.graph.io.files import read_graph
+    from graphmp.gate.reading import read_graph
     from graphmp.graph.io.stored import stored
     from graphmp.policy import policy
     from graphmp.rewrite import pipeline

@@ -31,7 +31,7 @@ from typing import Any, Dict, List, Optional
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from graphmp.bench import grappler
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.report.facts import casts, coverage
 
 # isort: split

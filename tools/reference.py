@@ -34,7 +34,9 @@ the version.
 All commands take `--help` and `--verbosity=N`: from 1 on it shows tracebacks, and what TensorFlow \
 and a script print. Commands that convert also take
 `--flagfile=FILE`: a file with a flag a line, as the `flags.txt` that `graphmp convert` writes. \
-Flags are written `--flag=value` or `--flag value`.
+Flags are written `--flag=value` or `--flag value`. What stands later on the command line wins, \
+and the lines of a flagfile stand where its flag does: `--flagfile=F -o out` writes to `out`, \
+`-o out --flagfile=F` to the `--output` of `F`, if it has one. Values of repeatable flags add up.
 """
 CONVERSION = """\
 They are the same on {commands}. In Python they are the arguments of `graphmp.convert`,
@@ -81,7 +83,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         )
         return int(bool(stale))
     with quiet_stderr():  # TensorFlow writes to stderr when imported
-        from graphmp.graph.io.files import write_atomic
+        from graphmp.files.single import write_atomic
     for name in stale:
         write_atomic(args.output / name, PAGES[name]().encode("utf-8"))
         print("wrote %s" % (args.output / name))

@@ -20,7 +20,7 @@ import graphmp
 from graphmp.audit.options import Options
 from graphmp.audit.run import audit
 from graphmp.feeds.attempts import first_that_runs, random_attempts
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.structure.view import GraphView
 
 

@@ -35,7 +35,7 @@ from typing import Any, Dict, List, Optional
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from graphmp.compare.api import compare
 from graphmp.compare.render import html
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 
 # isort: split
 import browser

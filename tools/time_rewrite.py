@@ -39,7 +39,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from graphmp.config import Config
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.policy import policy
 from graphmp.rewrite import pipeline
 from graphmp.verify import verify

@@ -31,7 +31,7 @@ from typing import Any, Dict, List, Optional, Tuple
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
 from graphmp.audit.pair.simulate import simulated
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 
 ALIKE = 0.99
 WITHIN = 0.02

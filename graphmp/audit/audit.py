@@ -12,6 +12,7 @@ from graphmp.audit.agreement import LOSSES, disagreeing, loss_difference
 from graphmp.audit.measure.rows import ROLES, WEIGHT_GRADIENT
 from graphmp.audit.measure.tally import Range
 from graphmp.rewrite.calibration import SCHEMA
+from graphmp.wording import json_escaped, printable
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class Audit:
             "source": self.source,
             "compute_dtype": self.compute_dtype,
             "arithmetic": self.arithmetic,
-            "data": self.data,
+            "data": printable(self.data),
             "steps": self.steps,
             "measured_steps": self.measured,
             "losses": [_loss(loss) for loss in self.losses],
@@ -184,12 +185,10 @@ class Audit:
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "flags": self.flags,
         }
-        return (
-            json.dumps(
-                _finite(value), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
-            )
-            + "\n"
+        text = json.dumps(
+            _finite(value), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
         )
+        return json_escaped(text) + "\n"
 
 
 def _loss(loss: LossFinding) -> Dict[str, Any]:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.audit.options import Options
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
+from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss, source_files
 from graphmp.cli.steps import add_steps, options_of_steps
 from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import counter, progress
 from graphmp.config import Config
-from graphmp.conversion.files import check_writable_file
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
+from graphmp.files.outputs import check_file
+from graphmp.files.reading import read_text
+from graphmp.files.single import write_atomic
 
 if TYPE_CHECKING:
     from graphmp.audit.audit import Audit
@@ -66,9 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audit, write the files, print the findings; with --fix repair."""
-    for name in (args.fix, args.html, args.output):
-        if name:
-            check_writable_file(pathlib.Path(name))
+    _check_outputs(args)
     options = options_of_steps(args)
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.audit.run import audit
@@ -83,16 +83,27 @@ def run(args: argparse.Namespace) -> int:
     return int(not found.agrees)
 
 
+def _check_outputs(args: argparse.Namespace) -> None:
+    """Refuse outputs that can't be written, or that would replace an input or each other.
+
+    The repair may extend the policy file that it starts from.
+    """
+    outputs = [name for name in (args.fix, args.html, args.output) if name]
+    inputs = [*source_files(args), args.data, options_of(FLAGS)["ranges"]]
+    for number, name in enumerate(outputs):
+        policies = [] if name == args.fix else [options_of(FLAGS)["op_policy"]]
+        check_file(pathlib.Path(name), [*inputs, *policies, *outputs[:number]])
+
+
 def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, options: Options) -> int:
     """Search for nodes to keep in float32, write them to the policy file and print their cost."""
     from graphmp.audit.repair.fix import Fixer
-    from graphmp.graph.io.files import write_atomic
 
     config = Config.make(**options_for_graphs())
     with counter("conversions tried", None) as done:
         result = Fixer(conversion, config, options, args.tolerance, done).repair(found)
     if result.passes:
-        own = pathlib.Path(config.op_policy).read_text() if config.op_policy else ""
+        own = read_text(config.op_policy) if config.op_policy else ""
         write_atomic(pathlib.Path(args.fix), (own + result.policy_lines()).encode("utf-8"))
     write(result.to_text(args.fix, args.source))
     return int(not result.passes)
@@ -113,7 +124,6 @@ def options_for_graphs() -> Dict[str, Any]:
 def present(args: argparse.Namespace, found: Audit) -> None:
     """Write the requested files and print the findings."""
     from graphmp.audit.render import html, text
-    from graphmp.graph.io.files import write_atomic
 
     for name, render in ((args.output, found.to_json), (args.html, lambda: html.render(found))):
         if name:

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from graphmp.bench.options import SECONDS, Options
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
+from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss, source_files
 from graphmp.cli.tables import Line, labelled, section, show, size, write
 from graphmp.cli.terminal import progress, reporter
 from graphmp.config import Config
-from graphmp.conversion.files import check_writable_file
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.conversion.source import names_a_graph
 from graphmp.errors import GraphmpError
+from graphmp.files.outputs import check_file
+from graphmp.files.single import write_atomic
 
 if TYPE_CHECKING:
     from graphmp.bench.bench import Bench, BenchRun
@@ -136,7 +137,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Time and print; or examine the kernels of one step."""
     began, options = time.monotonic(), _options(args)
-    picture = _picture_format(args.plot)
+    picture = _picture_format(args)
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.bench.device import find
         from graphmp.bench.run import bench
@@ -195,11 +196,13 @@ def _bytes(text: str) -> int:
     return int(float(found.group(1)) * _UNITS[found.group(2)]) if found else 0
 
 
-def _picture_format(name: str) -> str:
+def _picture_format(args: argparse.Namespace) -> str:
     """The format of a picture by its name, which must be supported and writable; or empty."""
+    name = args.plot
     if not name:
         return ""
-    check_writable_file(pathlib.Path(name))
+    rules = [options_of(FLAGS)[flag] for flag in ("op_policy", "ranges")]
+    check_file(pathlib.Path(name), [*source_files(args), args.data, *rules])
     if importlib.util.find_spec("matplotlib") is None:
         raise GraphmpError(
             "GMP020",
@@ -227,10 +230,10 @@ def _conversion_options(device: Device) -> Dict[str, Any]:
 def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
     """Print which matmuls and convolutions of one step ran on Tensor Cores."""
     from graphmp.bench.kernels import products, tensor_cores
-    from graphmp.graph.io.files import read_graph
+    from graphmp.gate.reading import read_graph
 
     tensor_cores.check(device)
-    if tensor_cores.is_converted(args.source, args.tag):
+    if not args.python and tensor_cores.is_converted(args.source, args.tag):
         meta_graph = read_graph(args.source, args.tag)
         training = tensor_cores.losses(meta_graph, Config.make(**_conversion_options(device)))
     else:
@@ -265,9 +268,8 @@ def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
 def _present(args: argparse.Namespace, found: Bench, picture: str) -> None:
     """Draw requested pictures and print the findings."""
     from graphmp.bench.render import text
-    from graphmp.graph.io.files import write_atomic
 
-    following = text.next_step(found, names_a_graph(args.source))
+    following = text.next_step(found, names_a_graph(args.source, args.python))
     if picture:
         from graphmp.bench.render import plot
 

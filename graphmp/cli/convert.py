@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pathlib
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.audit.options import Options
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source
+from graphmp.cli.sources import add_source, convert_source, source_files
 from graphmp.cli.steps import STEPS, TOLERANCE
 from graphmp.cli.summary import summary
-from graphmp.cli.tables import labelled, show
+from graphmp.cli.tables import labelled, show, write
 from graphmp.cli.terminal import progress
 from graphmp.cli.verify import as_json as proof_as_json
 from graphmp.cli.verify import claim_lines
-from graphmp.conversion.files import check_writable
+from graphmp.conversion.contents import FILES, ORIGINAL
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
+from graphmp.files.outputs import check_folder, refuse_inputs
+from graphmp.files.reading import read_bytes
+from graphmp.wording import printable, shell_word
 
 if TYPE_CHECKING:
     from graphmp.conversion.conversion import Conversion
@@ -84,13 +87,14 @@ def run(args: argparse.Namespace) -> int:
         )
     folder = pathlib.Path(args.output or default_output(args.source))
     if not args.check:
-        check_writable(folder)
+        _check_output(args, folder)
     with quiet_stderr():  # TensorFlow 2.21 prints messages during its import at any log level
         from graphmp.report.report import as_json
     with progress(3) as begin:
         conversion = convert_source(args, options_of(FLAGS), begin)
     if args.check:
         return check(conversion, folder, args)
+    _check_original(args.source, folder, conversion)
     written = conversion.save(folder)
     if args.json:
         proof = verified(conversion, args.data) if args.verify else None
@@ -105,14 +109,34 @@ def run(args: argparse.Namespace) -> int:
         )
         sys.stdout.write(as_json(dict(conversion.report, **proved)).decode("utf-8"))
         return 0 if proof is None or proof.ok else 1
-    for line in summary(conversion.diff(), written, next_command(folder, conversion.report)):
-        print(line)
+    lines = summary(conversion.diff(), written, next_command(folder, conversion.report))
+    write("".join(printable(line) + "\n" for line in lines))
     if not args.verify:
         return 0
     sys.stdout.flush()  # the next part takes seconds
     proof = verified(conversion, args.data)
     show([("blank", ""), *claim_lines(proof)])
     return 0 if proof.ok else 1
+
+
+def _check_output(args: argparse.Namespace, folder: pathlib.Path) -> None:
+    """Refuse a folder that can't be written, and one in which an input would be replaced.
+
+    The source may be the folder's `ORIGINAL`, which is written as it was read.
+    """
+    flags = [options_of(FLAGS)[name] for name in ("op_policy", "ranges")]
+    check_folder(folder, FILES, [args.data, *flags])
+    for name in FILES:
+        if name != ORIGINAL:
+            refuse_inputs(folder / name, source_files(args))
+
+
+def _check_original(source: str, folder: pathlib.Path, conversion: Conversion) -> None:
+    """Refuse to replace the source, the folder's `ORIGINAL`, by other bytes."""
+    place = folder / ORIGINAL
+    same = os.path.realpath(source) == os.path.realpath(place)
+    if same and read_bytes(place, 1 << 31) != conversion.before.data:
+        refuse_inputs(place, [source])
 
 
 def verified(conversion: Conversion, data: str) -> Proof:
@@ -140,28 +164,20 @@ def check(conversion: Conversion, folder: pathlib.Path, args: argparse.Namespace
         value = {"folder": str(folder), "stale": list(differences), "differences": differences}
         sys.stdout.write(json.dumps(value, sort_keys=True) + "\n")
     elif differences:
-        print(
-            labelled(
-                "stale",
-                "%s in %s: not what %s gives today" % (", ".join(differences), folder, args.source),
-            )
-        )
-        print(labelled("first", ": ".join(next(iter(differences.items())))))
         flags = conversion.flags[1:]  # the first line is a comment
         behind = ["--", *args.script_arguments] if args.script_arguments else []
-        print(
-            labelled(
-                "next",
-                " ".join(
-                    map(
-                        shlex.quote,
-                        ["graphmp", "convert", args.source, "-o", str(folder), *flags, *behind],
-                    )
-                ),
-            )
+        again = ["graphmp", "convert", args.source, "-o", str(folder), *flags, *behind]
+        rows = (
+            (
+                "stale",
+                "%s in %s: not what %s gives today" % (", ".join(differences), folder, args.source),
+            ),
+            ("first", ": ".join(next(iter(differences.items())))),
+            ("next", " ".join(map(shell_word, again))),
         )
+        show(("row", labelled(*row)) for row in rows)
     else:
-        print(labelled("ok", "%s is what %s gives today" % (folder, args.source)))
+        show([("row", labelled("ok", "%s is what %s gives today" % (folder, args.source)))])
     return 1 if differences else 0
 
 
@@ -186,7 +202,7 @@ def next_command(folder: pathlib.Path, report: Dict[str, Any]) -> str:
         return "open %s, or: graphmp explain %s %s" % (
             folder / "diff.html",
             folder / "converted.meta",
-            shlex.quote(node),
+            shell_word(node),
         )
     return "open %s, or: graphmp diff %s %s" % (
         folder / "diff.html",

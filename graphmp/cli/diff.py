@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
-import traceback
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 from absl import logging
 
+from graphmp.cli.reports import read_report, report_beside
 from graphmp.cli.tables import labelled, show, write
 from graphmp.cli.terminal import progress
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import BAD_INPUT, GraphmpError
+from graphmp.files.outputs import check_file, check_folder
+from graphmp.files.single import write_atomic
 
 if TYPE_CHECKING:
     from graphmp.compare.api import Diff
@@ -88,21 +90,17 @@ def run(args: argparse.Namespace) -> int:
         return _run(args)
     except GraphmpError as error:
         raise GraphmpError(error.code, error.message, BAD_INPUT) from error
-    except BrokenPipeError:
-        raise
-    except Exception:  # an exception that reached the interpreter would exit with 1
-        traceback.print_exc()
-        return BAD_INPUT
 
 
 def _run(args: argparse.Namespace) -> int:
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.compare.api import compare
-        from graphmp.graph.io.files import read_graph, write_atomic
+        from graphmp.gate.reading import read_graph
         from graphmp.graph.io.stored import stored
 
     _check_usage(args)
     report = _report(args)
+    _check_output(args)
     with progress(3) as begin:
         begin("reading %s" % args.a)
         before = stored(read_graph(args.a))
@@ -140,6 +138,17 @@ def _check_usage(args: argparse.Namespace) -> None:
         raise GraphmpError("GMP001", "--depth=%d: accepted is 1 or more" % args.depth)
 
 
+def _check_output(args: argparse.Namespace) -> None:
+    """Refuse, before the graphs are read, an output that can't be written or replaces an input."""
+    if not args.output:
+        return
+    inputs = [args.a, args.b, args.report or str(pathlib.Path(args.b).parent / "report.json")]
+    if args.format == FOLDER:
+        check_folder(pathlib.Path(args.output), (), inputs)
+    else:
+        check_file(pathlib.Path(args.output), inputs)
+
+
 def _passes(diff: Diff) -> bool:
     """Whether every claim is proved and every difference explained, which needs a report."""
     return not diff.failed and (diff.identical or diff.has_report)
@@ -172,7 +181,7 @@ def _print_written(diff: Diff, args: argparse.Namespace, opener: str) -> None:
 
     verdict = [("check", text) for _, text in _verdict(diff, args)]
     rows = [("diff", summary(diff)), *verdict, ("wrote", args.output), ("next", opener)]
-    write("".join(labelled(*row) + "\n" for row in rows))
+    show(("row", labelled(*row)) for row in rows)
 
 
 def _verdict(diff: Diff, args: argparse.Namespace) -> Iterator[Tuple[str, str]]:
@@ -216,47 +225,12 @@ def _next(diff: Diff, args: argparse.Namespace) -> str:
 
 def _report(args: argparse.Namespace) -> Optional[Dict[str, Any]]:
     """The given report, else the one beside B, unless that isn't one of graphmp's."""
-    path = pathlib.Path(args.report) if args.report else pathlib.Path(args.b).parent / "report.json"
+    if args.report:
+        return read_report(args.report, "--report=")
     try:
-        return _read_report(path)
+        return report_beside(args.b)
     except GraphmpError as error:
-        if args.report:
+        if args.check:
             raise
-        if path.exists():
-            logging.warning("no reasons: %s", error.message)
+        logging.warning("no reasons: %s", error.message)
         return None
-
-
-def _read_report(path: pathlib.Path) -> Dict[str, Any]:
-    """Raise GMP003 if it can't be read, GMP002 if it isn't a report."""
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise GraphmpError("GMP003", "%s: %s" % (path, error.strerror or error)) from None
-    except ValueError as error:
-        raise GraphmpError(
-            "GMP002",
-            "--report=%s: not JSON (%s); accepted is the report.json of a conversion"
-            % (path, error),
-        ) from None
-    if not isinstance(report, dict) or not _are_rows(report.get("changes"), node=str):
-        raise GraphmpError(
-            "GMP002",
-            '--report=%s: no list "changes" of nodes with reasons; accepted is the report.json of a'
-            " conversion" % path,
-        )
-    if not _are_rows(report.get("float32_nodes", []), body=str, kind=str, reason=str, nodes=list):
-        raise GraphmpError(
-            "GMP002",
-            '--report=%s: no list "float32_nodes" of reasons with nodes; accepted is the'
-            " report.json of a conversion" % path,
-        )
-    return report
-
-
-def _are_rows(rows: Any, **fields: type) -> bool:
-    """Whether a JSON value is a list of objects with such fields."""
-    return isinstance(rows, list) and all(
-        isinstance(row, dict) and all(isinstance(row.get(k), t) for k, t in fields.items())
-        for row in rows
-    )

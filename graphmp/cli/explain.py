@@ -10,7 +10,10 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+from absl import logging
+
 from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.reports import report_beside
 from graphmp.cli.tables import Line, labelled, section, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -70,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
     if args.node is None:
         return _code(args)
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
+        from graphmp.gate.reading import read_graph
         from graphmp.graph.edit.mark import read_mark
-        from graphmp.graph.io.files import read_graph
         from graphmp.inspect.explanation import as_json
 
     with progress(2) as begin:
@@ -147,7 +150,7 @@ def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) ->
     _refuse_flags(args.graph)
     folder = pathlib.Path(args.graph).parent
     original = folder / "original.meta"
-    report = _report(folder)
+    report = _report(args.graph)
     if mark.get("engine") != "recipe" and original.is_file():
         return _beside(graph, mark, args, str(original), report)
     why = (
@@ -180,7 +183,7 @@ def _with_flags(
 
     Empty without such flags.
     """
-    from graphmp.graph.io.files import read_graph
+    from graphmp.gate.reading import read_graph
     from graphmp.inspect.explanation import UnitExplanation
     from graphmp.inspect.recipe_flags import recipe_flags
     from graphmp.policy import policy as policies
@@ -229,7 +232,7 @@ def _beside(
     report: Optional[Dict[str, Any]],
 ) -> Answer:
     """Explain a node of a converted graph by its original."""
-    from graphmp.graph.io.files import read_graph
+    from graphmp.gate.reading import read_graph
     from graphmp.inspect.explanation import explain, explain_by_report, named, ops_by_path
     from graphmp.policy import policy as policies
 
@@ -266,13 +269,13 @@ def _refuse_flags(path: str) -> None:
         raise GraphmpError("GMP002", text % (", ".join(sorted(given)), path))
 
 
-def _report(folder: pathlib.Path) -> Optional[Dict[str, Any]]:
-    """The report beside a graph, if there is one."""
+def _report(graph: str) -> Optional[Dict[str, Any]]:
+    """The report beside a graph; None, and a warning, if it can't be read."""
     try:
-        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return report_beside(graph)
+    except GraphmpError as error:
+        logging.warning("no reasons: %s", error.message)
         return None
-    return report if isinstance(report, dict) and isinstance(report.get("changes"), list) else None
 
 
 def _lines(answer: Answer) -> List[Line]:

@@ -51,6 +51,7 @@ GROUPS = (
         (
             "module",
             "tag",
+            "python",
             "input",
             "arg",
             "legacy_imports",

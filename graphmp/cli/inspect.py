@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the inspection, or only the policy."""
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
-        from graphmp.graph.io.files import read_graph
+        from graphmp.gate.reading import read_graph
         from graphmp.inspect.explanation import as_json
         from graphmp.inspect.overview import inspect
         from graphmp.policy import policy as policies

@@ -25,7 +25,7 @@ MOST = 12  # rows of a table
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
     """Print the costs."""
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
-        from graphmp.graph.io.files import read_graph
+        from graphmp.gate.reading import read_graph
         from graphmp.inspect.cost import inspect_cost
         from graphmp.inspect.explanation import as_json
         from graphmp.rewrite import costs

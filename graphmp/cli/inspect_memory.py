@@ -82,7 +82,7 @@ def check(args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
     """Print the comparison."""
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
-        from graphmp.graph.io.files import read_graph
+        from graphmp.gate.reading import read_graph
         from graphmp.inspect.explanation import as_json
         from graphmp.inspect.memory.comparison import compare
         from graphmp.inspect.memory.measured import measure

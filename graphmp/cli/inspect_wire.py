@@ -24,7 +24,7 @@ OWN = "the session's own"  # device of nodes that name none
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
     """Print the count."""
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
-        from graphmp.graph.io.files import read_graph
+        from graphmp.gate.reading import read_graph
         from graphmp.inspect.explanation import as_json
         from graphmp.inspect.wire import inspect_wire
     with progress(3) as begin:

@@ -42,6 +42,7 @@ from graphmp.session.live.runs import fed_tensor
 from graphmp.session.live.words import Words
 from graphmp.session.session import convert_every_session
 from graphmp.tf_hooks import patch, sessions
+from graphmp.wording import printable
 
 _WORDS = Words(python=False)
 _ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent)
@@ -290,7 +291,9 @@ class Run(Observer):
         Conversion(before, after, report, self.config.flagfile_lines(), diff).save(folder)
 
     def _say(self, text: str) -> None:
-        sys.stderr.write("graphmp: %s\n" % text)  # at once: threads of the script write too
+        sys.stderr.write(
+            "graphmp: %s\n" % "\n".join(map(printable, text.split("\n")))
+        )  # at once: threads of the script write too
         sys.stderr.flush()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 from typing import List, Optional
@@ -10,7 +11,8 @@ from absl import app, flags
 
 from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run, verify
 from graphmp.cli.parser import build_parser, split_script_arguments
-from graphmp.errors import BAD_INPUT, GraphmpError
+from graphmp.errors import BAD_INPUT, CANNOT_CONVERT, GraphmpError
+from graphmp.glass import behind_glass
 from graphmp.version import __version__
 
 COMMANDS = {
@@ -40,7 +42,10 @@ def run_command(argv: List[str]) -> int:
             return BAD_INPUT
         verbose = args.verbosity > 0
         args.script_arguments = script_arguments
-        return int(args.run(args))
+        if args.command == "run":  # the script's sessions have threads
+            return int(args.run(args))
+        with behind_glass():
+            return int(args.run(args))
     except GraphmpError as error:
         if verbose:
             traceback.print_exc()
@@ -51,11 +56,32 @@ def run_command(argv: List[str]) -> int:
         return BAD_INPUT
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if verbose:
+            traceback.print_exc()
+        print("graphmp: error %s" % _defect(error), file=sys.stderr)
+        return BAD_INPUT if own[:1] == ["diff"] else CANNOT_CONVERT  # of diff, 1 means a difference
+
+
+def _defect(error: Exception) -> GraphmpError:
+    """The error for an exception that nothing expected, with the place that raised it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = "%s: %s (%s:%s); --verbosity=1 shows where"
+    name = "/".join(place.filename.split("/")[-2:])
+    return GraphmpError("GMP099", text % (type(error).__name__, error, name, place.lineno))
 
 
 def main(argv: Optional[List[str]] = None) -> None:
     """Console entry point."""
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
     app.run(run_command, argv=argv or sys.argv, flags_parser=_left_to_the_command)
+
+
+def _end(number: int, frame: object) -> None:
+    """End as after an error, so that nothing unfinished is left; the status is a shell's."""
+    sys.exit(128 + number)
 
 
 def _left_to_the_command(argv: List[str]) -> List[str]:

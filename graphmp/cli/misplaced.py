@@ -8,6 +8,7 @@ import re
 from typing import Iterable, List, Sequence
 
 from graphmp.errors import warning
+from graphmp.files.reading import TEXT_LIMIT, read_beginning
 
 _MOST_FILES = 200
 
@@ -47,5 +48,5 @@ def _words(script: str) -> set:
         word
         for file in {path, *beside}
         if file.is_file()
-        for word in re.findall(r"\w+", file.read_text(errors="ignore"))
+        for word in re.findall(r"\w+", read_beginning(file, TEXT_LIMIT).decode("utf-8", "ignore"))
     }

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from absl.flags import argparse_flags
 
+from graphmp.cli.flagfiles import expanded
 from graphmp.cli.help import help_text
 from graphmp.errors import GraphmpError
 
@@ -21,6 +22,12 @@ class Parser(argparse_flags.ArgumentParser):
     """
 
     everyday: Tuple[str, ...] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Also replace flagfiles: what stands later wins, and their lines stand where they do."""
+        if self._inherited_absl_flags is not None and args is not None:
+            args = expanded(args)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> Any:
         raise GraphmpError("GMP001", "%s: %s; see `%s --help`" % (self.prog, message, self.prog))

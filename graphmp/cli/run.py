@@ -14,8 +14,10 @@ from typing import Any, Dict, List
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.misplaced import misplaced
 from graphmp.config import Config
+from graphmp.conversion.contents import FILES
 from graphmp.conversion.source import LEGACY_IMPORTS
 from graphmp.errors import GraphmpError
+from graphmp.files.outputs import check_folder
 
 HELP = "run an unmodified training script in mixed precision"
 EXAMPLE = """  graphmp run train.py --batch_size 64
@@ -115,6 +117,8 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
             "GMP001", "graphmp run: name a script, or a module with -m; see `graphmp run --help`"
         )
     config = Config.make(**options_of(FLAGS))
+    if args.report:
+        check_folder(pathlib.Path(args.report), FILES)
     path = "" if module else script[0]
     if path and not pathlib.Path(path).is_file():
         raise GraphmpError("GMP003", "%s: no such file; accepted is a Python script" % path)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict
+from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from graphmp.cli.misplaced import misplaced
 from graphmp.conversion.source import LEGACY_IMPORTS
+from graphmp.wording import printable
 
 if TYPE_CHECKING:
     from graphmp.conversion.conversion import Conversion
@@ -22,6 +23,11 @@ def add_source(parser: argparse.ArgumentParser) -> None:
             "a graph (.meta, .pb, .pbtxt, a SavedModel), model.py, or model.py:FUNCTION (default:"
             " build_training_model)"
         ),
+    )
+    parser.add_argument(
+        "--python",
+        action="store_true",
+        help="run SOURCE as a Python file, whatever its name (default: .py, or `#!` with a python)",
     )
     parser.add_argument(
         "--tag",
@@ -57,6 +63,11 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def source_files(args: argparse.Namespace) -> List[str]:
+    """Names that the SOURCE may have as a file, whether or not it ends in `:FUNCTION`."""
+    return [args.source, args.source.rpartition(":")[0]]
+
+
 def convert_source(
     args: argparse.Namespace, options: Dict[str, Any], begin: Callable[[str], None]
 ) -> Conversion:
@@ -73,7 +84,7 @@ def convert_source(
     for note in misplaced(
         script, args.script_arguments, [*options, "legacy_imports"], "before `--`"
     ):
-        sys.stderr.write("graphmp: %s\n" % note)
+        sys.stderr.write("graphmp: %s\n" % printable(note))
 
     def log(text: str) -> None:
         if args.verbosity > 0:
@@ -82,6 +93,7 @@ def convert_source(
     return convert(
         args.source,
         tag=args.tag,
+        python=args.python,
         arguments=args.script_arguments,
         inputs=args.input,
         args=args.arg,
@@ -101,5 +113,5 @@ def say_what_is_amiss(conversion: Conversion) -> None:
         if row["code"] in ("GMP120", "GMP121", "GMP123"):
             sys.stderr.write(
                 "graphmp: warning %s: %s\n"
-                % (row["code"], " ".join(filter(None, (row["node"], row["message"]))))
+                % (row["code"], printable(" ".join(filter(None, (row["node"], row["message"])))))
             )

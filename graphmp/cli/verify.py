@@ -6,17 +6,20 @@ import argparse
 import json
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List
 
 from absl import flags
 
 from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.reports import report_beside
 from graphmp.cli.steps import STEPS, add_steps, options_of_steps
 from graphmp.cli.tables import Line, labelled, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
+from graphmp.files.folder import refuse_half_replaced
+from graphmp.files.reading import read_text
 
 if TYPE_CHECKING:
     from graphmp.verify.proof import Claim, Proof
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     devices = args.devices.upper().split(",")
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.executed.check import proof_with_steps
-        from graphmp.graph.io.files import read_graph
+        from graphmp.gate.reading import read_graph
         from graphmp.policy.half_kernels import DEVICES
         from graphmp.verify import verify
 
@@ -77,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
         )
     options = options_of_steps(args)
     runs = args.random_data or bool(args.data)
+    found = report_beside(args.converted) if runs else None
+    report = found if found and "losses" in found else None
     with progress(7 if runs else 3) as begin:
         begin("reading %s" % args.original)
         original = read_graph(args.original)
@@ -88,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
                 converted,
                 options,
                 args.tolerance,
-                _report(args.converted),
+                report,
                 begin,
                 expected,
                 devices,
@@ -111,12 +116,8 @@ def _expected(path: str) -> Dict[str, Any]:
 
     Raises GMP003 if it can't be read, GMP001 for an unknown flag of `graphmp convert`.
     """
-    try:
-        lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise GraphmpError(
-            "GMP003", "%s: %s" % (path, getattr(error, "strerror", None) or error)
-        ) from None
+    refuse_half_replaced(pathlib.Path(path))
+    lines = read_text(path).split("\n")
     values = conversion_flags()
     try:
         left = values(
@@ -137,17 +138,6 @@ def _expected(path: str) -> Dict[str, Any]:
             % (path, left[0]),
         )
     return Config.make(**options_of(values)).as_flags()
-
-
-def _report(converted: str) -> Optional[Dict[str, Any]]:
-    """The report beside a converted graph; None if there is none."""
-    try:
-        found = json.loads(
-            (pathlib.Path(converted).parent / "report.json").read_text(encoding="utf-8")
-        )
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and isinstance(found.get("losses"), list) else None
 
 
 def claim_lines(proof: Proof) -> List[Line]:

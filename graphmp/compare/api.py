@@ -24,7 +24,9 @@ from graphmp.compare.explain import explained
 from graphmp.compare.render import dot, html, jsonform, markdown, model_explorer, text
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.compare.values import node_text
-from graphmp.graph.io.files import Path, write_atomic, write_files
+from graphmp.files.folder import write_files
+from graphmp.files.reading import Path
+from graphmp.files.single import write_atomic
 from graphmp.graph.io.stored import Readable, stored
 from graphmp.process_memory import collector_paused
 from graphmp.verify import verify

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict
 import graphmp
 from graphmp import environment
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 
 # The child finds graphmp where this process did; the script's own folder comes first in its path.
 CHILD = (

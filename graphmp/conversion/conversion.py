@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -9,14 +10,18 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.compare.api import Diff, compare
 from graphmp.compare.explain import explained
+from graphmp.conversion.contents import FILES
 from graphmp.conversion.stale import first_difference
-from graphmp.graph.io.files import write_files
+from graphmp.errors import GraphmpError
+from graphmp.files.folder import is_half_replaced, write_files
+from graphmp.files.reading import read_bytes
 from graphmp.graph.io.stored import Readable, stored
 from graphmp.once import once
 from graphmp.process_memory import collector_paused
 from graphmp.report.report import as_json
 
-FILES = ("original.meta", "converted.meta", "report.json", "flags.txt", "diff.html")
+# The largest stale file that is compared, beside the size of today's: a larger one is only named.
+_MOST_TIMES, _MOST_MORE = 4, 1 << 20
 
 
 class Conversion:
@@ -75,7 +80,7 @@ class Conversion:
         }
 
     def save(self, folder: pathlib.Path) -> List[pathlib.Path]:
-        """Write all files into `folder`; each is complete or the old one.
+        """Write all files into `folder`, which then has all the new ones or all the old ones.
 
         Raises:
             GraphmpError: GMP004 if the folder can't be written.
@@ -87,12 +92,12 @@ class Conversion:
     def differences(self, folder: pathlib.Path) -> Dict[str, str]:
         """The first difference of each missing or stale file of a folder, by the file's name."""
         contents = self.files()
-        found = {name: _bytes_of(folder / name) for name in FILES}
-        return {
-            name: _difference(name, found[name], contents[name])
-            for name in FILES
-            if found[name] != contents[name]
-        }
+        found = {}
+        for name in FILES:
+            difference = _difference(folder / name, contents[name])
+            if difference:
+                found[name] = difference
+        return found
 
     def __repr__(self) -> str:
         half = "%(converted_ops)d of %(tensor_core_ops)d matmuls and convolutions in %(dtype)s"
@@ -106,12 +111,14 @@ class Conversion:
         return str(self.diff()._repr_html_())
 
 
-def _bytes_of(path: pathlib.Path) -> Optional[bytes]:
+def _difference(path: pathlib.Path, expected: bytes) -> str:
+    """The first difference between a file and the expected one; empty if there is none."""
+    if not os.path.lexists(path):
+        return "is missing"
+    if is_half_replaced(path.parent):
+        return "is of a set that was half replaced when a graphmp was killed"
     try:
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
-def _difference(name: str, found: Optional[bytes], expected: bytes) -> str:
-    return "is missing" if found is None else first_difference(name, found, expected)
+        found = read_bytes(path, _MOST_TIMES * len(expected) + _MOST_MORE)
+    except GraphmpError as error:
+        return error.message
+    return "" if found == expected else first_difference(path.name, found, expected)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
-import shlex
 from typing import Any, Callable, List, Sequence, Tuple, Union
 
 import tensorflow.compat.v1 as tf
@@ -14,18 +14,23 @@ from graphmp.conversion.built_graph import Identity, convert_graph
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.export import exported
 from graphmp.conversion.python_file import Script, convert_file
-from graphmp.conversion.source import names_a_graph, parse_source
+from graphmp.conversion.source import (
+    GRAPH_FILES,
+    PYTHON_FILES,
+    names_a_graph,
+    parse_source,
+)
 from graphmp.conversion.stages import Stages
 from graphmp.errors import GraphmpError
+from graphmp.gate.gate import check
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io import saved_model
-from graphmp.graph.io.files import read_graph
 from graphmp.graph.io.stored import StoredMetaGraph, stored
-from graphmp.graph.structure.cycles import find_cycle
-from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.process_memory import collector_paused, give_back
 from graphmp.report.report import sha256
 from graphmp.tf_hooks.gradient_calls import noted
+from graphmp.wording import printable, shell_word
 
 Convertible = Union[str, pathlib.Path, tf.MetaGraphDef, tf.GraphDef, tf.Graph]
 
@@ -35,6 +40,7 @@ def convert(
     source: Convertible,
     *,
     tag: str = "",
+    python: bool = False,
     arguments: Sequence[str] = (),
     inputs: Sequence[str] = (),
     args: Sequence[str] = (),
@@ -45,6 +51,9 @@ def convert(
 ) -> Conversion:
     """Convert a training graph to mixed precision.
 
+    TensorFlow imports the graph in this process, which a damaged graph may crash; the command line
+    imports it in a child process.
+
     A graph is rewritten. A Python file runs as `__main__`, in a child process that ends at the
     first call that would train. If the recipe fits its build function it is used, else the graph is
     rewritten.
@@ -53,6 +62,8 @@ def convert(
         source: a MetaGraphDef, a GraphDef, a `tf.Graph`; the path of a `.meta`, `.pb`, `.pbtxt` or
             SavedModel; `model.py` or `model.py:build_fn` (default `build_training_model`).
         tag: the tag set of a SavedModel with several graphs.
+        python: whether a path is run as a Python file whatever its name; otherwise those are run
+            that are named .py or begin with `#!` and a python.
         arguments: a Python file's own command line.
         inputs: `name=dtype[dimensions]` for tensors of a build function that the file never calls.
         args: `name=value` for its other arguments.
@@ -74,18 +85,20 @@ def convert(
     policies.load(config.compute_dtype, config.op_policy)
     stages = Stages(progress)
     if isinstance(source, (str, pathlib.Path)):
-        if not names_a_graph(str(source)):
+        if not names_a_graph(str(source), python):
             parsed = parse_source(
-                str(source), needs_function=config.engine == "recipe" or config.engine_strict
+                str(source), config.engine == "recipe" or config.engine_strict, python
             )
             return convert_file(
                 Script(parsed, arguments, inputs, args, legacy_imports), config, stages, log
             )
-        original, digest = _read(str(source), tag, stages)
-        name, kind = str(source), "no source"
+        command = str(source)
+        original, digest = _read(command, tag, stages)
+        name, kind = printable(str(source)), "no source"
     else:
         original, kind = _meta_graph(source)
-        name, digest = "<%s>" % kind, hashlib.sha256(original.data).hexdigest()
+        name = command = "<%s>" % kind
+        digest = hashlib.sha256(original.data).hexdigest()
     if config.engine == "recipe":
         raise GraphmpError(
             "GMP002",
@@ -93,16 +106,23 @@ def convert(
             " and rewrite" % name,
         )
     return convert_graph(
-        original, Identity(name, digest, kind), config, stages, _flagfile(config, name, tag)
+        original, Identity(name, digest, kind), config, stages, _flagfile(config, command, tag)
     )
 
 
 def _read(path: str, tag: str, stages: Stages) -> Tuple[StoredMetaGraph, str]:
     with stages.stage("read", "reading %s" % path):
-        graph = stored(read_graph(path, tag))
+        try:
+            graph = stored(read_graph(path, tag))
+        except GraphmpError as error:
+            if error.code != "GMP008" or os.path.isdir(path) or path.endswith(GRAPH_FILES):
+                raise
+            raise GraphmpError(
+                "GMP008", "%s; run as Python is %s" % (error.message, PYTHON_FILES)
+            ) from None
         give_back()
-    file = saved_model.file_in(path) if pathlib.Path(path).is_dir() else path
-    return graph, sha256(pathlib.Path(str(file)))  # a folder without one was no graph
+    file = pathlib.Path(str(saved_model.file_in(path) if os.path.isdir(path) else path))
+    return graph, sha256(file) if file.is_file() else hashlib.sha256(graph.data).hexdigest()
 
 
 def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:
@@ -123,19 +143,15 @@ def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:
 
 def _checked(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
     """The same graph, stored. Raises GMP008 if no TensorFlow can run it."""
-    node = find_cycle(GraphView(meta_graph.graph_def))
-    if node is not None:
-        raise GraphmpError(
-            "GMP008", "the graph has a cycle outside while loops (node %s depends on itself)" % node
-        )
+    check(meta_graph)
     return stored(meta_graph)
 
 
 def _flagfile(config: Config, source: str, tag: str) -> List[str]:
     """Lines of an absl flagfile that repeats the conversion; the command is its first comment."""
-    tagged = " --tag=%s" % shlex.quote(tag) if tag else ""
+    tagged = " --tag=%s" % shell_word(tag) if tag else ""
     return [
-        "# graphmp convert --flagfile=flags.txt%s %s" % (tagged, shlex.quote(source))
+        "# graphmp convert --flagfile=flags.txt%s %s" % (tagged, shell_word(source))
     ] + config.flagfile_lines()
 
 

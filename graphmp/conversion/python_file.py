@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
@@ -26,6 +25,7 @@ from graphmp.legacy import unfit
 from graphmp.report.record import Record
 from graphmp.report.report import check_variables, make_report, sha256
 from graphmp.verify import FAILED, NOT_PROVED
+from graphmp.wording import printable, shell_word
 
 # Why the recipe may not serve a correct file: the rewrite is used then.
 RECIPE_REFUSES = ("GMP012", "GMP014", "GMP015", "GMP016", "GMP019")
@@ -153,7 +153,7 @@ def _by_recipe(
         reason = "%s is a build function" % script.source.function
         original, converted = stored(original, _recorded(seen)), stored(converted)
         diff = compare(original, converted)
-        name, digest = str(script.source), sha256(script.source.path)
+        name, digest = printable(str(script.source)), sha256(script.source.path)
         report = make_report(
             original,
             converted,
@@ -178,7 +178,9 @@ def _by_rewrite(
     """One build, of the unchanged file, whose graph is rewritten."""
     with stages.stage("original", "building the original graph"):
         original, seen = build(dict(script.spec(config), plain=True), log)
-    identity = built_graph.Identity(str(script.source), sha256(script.source.path), reason)
+    identity = built_graph.Identity(
+        printable(str(script.source)), sha256(script.source.path), reason
+    )
     conversion = built_graph.convert_graph(
         stored(original, _recorded(seen)), identity, config, stages, _flagfile(config, script)
     )
@@ -205,9 +207,9 @@ def _other_options(seen: Dict[str, Any]) -> List[Dict[str, str]]:
 
 def _flagfile(config: Config, script: Script) -> List[str]:
     """Lines of an absl flagfile that repeats the conversion; the command is its first comment."""
-    tail = " -- " + " ".join(map(shlex.quote, script.arguments)) if script.arguments else ""
+    tail = " -- " + " ".join(map(shell_word, script.arguments)) if script.arguments else ""
     lines = [
-        "# graphmp convert --flagfile=flags.txt %s%s" % (shlex.quote(str(script.source)), tail)
+        "# graphmp convert --flagfile=flags.txt %s%s" % (shell_word(str(script.source)), tail)
     ] + config.flagfile_lines()
     return (
         lines

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+import io
+import os
 import pathlib
 import re
 import tokenize
 from typing import List, NamedTuple, Tuple
 
 from graphmp.errors import GraphmpError
+from graphmp.files.reading import TEXT_LIMIT, read_beginning, read_bytes
 
 GRAPH_FILES = (".meta", ".pb", ".pbtxt")
+PYTHON_FILES = "a file that is named .py or begins with `#!` and a python, and any with --python"
 LEGACY_IMPORTS = ("auto", "on", "off")
 DEFAULT_FUNCTION = "build_training_model"
+_BEGINNING = 256  # bytes
+_PYTHON = re.compile(rb"#![^\n]*python")
 _PYTHON_2 = re.compile(
     "Missing parentheses in call to '(print|exec)'|[Mm]ultiple exception types must be"
     " parenthesized|leading zeros in decimal|invalid token"
@@ -33,34 +39,56 @@ class Source(NamedTuple):
         )
 
 
-def names_a_graph(text: str) -> bool:
+def names_a_graph(text: str, python: bool = False) -> bool:
     """Whether a SOURCE is a graph file or a SavedModel, not a Python file, by its name or content.
 
-    The content of a graph file is recognised by a zero byte, which no text contains.
+    A Python file is named .py or begins with `#!` and a python; a graph is every other existing
+    file, which may turn out to be none when it is read.
+
+    Args:
+        text: the SOURCE.
+        python: whether it is a Python file whatever it looks like.
     """
-    path = pathlib.Path(text)
-    if path.is_dir() or text.endswith(GRAPH_FILES):
+    if python:
+        return False
+    if os.path.isdir(text) or text.endswith(GRAPH_FILES):
         return True
-    return path.suffix != ".py" and path.is_file() and b"\0" in path.read_bytes()[:65536]
+    return os.path.lexists(text) and not _is_python(text)
 
 
-def parse_source(text: str, needs_function: bool = True) -> Source:
+def _is_python(path: str) -> bool:
+    """Whether a file is run: it is named .py, or begins with `#!` and a python.
+
+    Raises:
+        GraphmpError: GMP003 if it can't be read.
+    """
+    if path.lower().endswith(".py"):
+        return True
+    return bool(_PYTHON.match(read_beginning(path, _BEGINNING)))
+
+
+def parse_source(text: str, needs_function: bool = True, python: bool = False) -> Source:
     """Split `model.py` or `model.py:build_fn`.
 
     Args:
         text: the SOURCE.
         needs_function: whether a file without the default function is refused.
+        python: whether a file is run whatever it looks like.
 
     Raises:
         GraphmpError: GMP003 if the file doesn't exist, GMP005 for a syntax error, GMP006 if it has
-            no such function.
+            no such function, GMP008 if it isn't a Python file.
     """
     path, function = pathlib.Path(text), DEFAULT_FUNCTION
-    if not path.exists() and ":" in text:
+    if not os.path.exists(text) and ":" in text:
         name, function = text.rsplit(":", 1)
         path = pathlib.Path(name)
         needs_function = True
-    if not path.is_file():
+    if os.path.isfile(path) and not python and not _is_python(str(path)):
+        raise GraphmpError(
+            "GMP008", "%s: found no Python file; accepted is %s" % (path, PYTHON_FILES)
+        )
+    if not os.path.isfile(path):
         raise GraphmpError(
             "GMP003",
             "%s: no such file; give a Python file (model.py or model.py:FUNCTION) or a graph"
@@ -86,8 +114,9 @@ def read_tree(path: pathlib.Path) -> ast.Module:
         GraphmpError: GMP003 if it can't be read, GMP005 for a syntax error, naming the line.
     """
     try:
-        with tokenize.open(str(path)) as file:
-            text = file.read()
+        data = read_bytes(path, TEXT_LIMIT)
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = io.TextIOWrapper(io.BytesIO(data), encoding, line_buffering=True).read()
         return ast.parse(text, str(path))
     except SyntaxError as error:
         place = "%s:%s" % (path, error.lineno or 1)
@@ -95,8 +124,11 @@ def read_tree(path: pathlib.Path) -> ast.Module:
             "GMP005",
             "%s: %s: %s%s" % (place, error.msg, (error.text or "").strip(), _python_2(path, error)),
         ) from None
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise GraphmpError("GMP003", "%s: cannot be read as Python: %s" % (path, error)) from None
+    except (ValueError, LookupError, RecursionError, MemoryError) as error:
+        raise GraphmpError(
+            "GMP003",
+            "%s: cannot be read as Python: %s" % (path, error or "it is nested too deeply"),
+        ) from None
 
 
 def _python_2(path: pathlib.Path, error: SyntaxError) -> str:

@@ -51,7 +51,7 @@ def _of_graphs(found: bytes, expected: bytes) -> str:
 def _of_reports(found: bytes, expected: bytes) -> str:
     try:
         before = json.loads(found.decode("utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return "is not JSON"
     for path, old, new in _changes(before, json.loads(expected.decode("utf-8")), ""):
         return _cut("%s: %s -> %s" % (path or "all", _text(old), _text(new)))

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.executed.scales import FoundScales
+from graphmp.graph.structure.values import changed, compact, number
 from graphmp.policy.dtypes import FLOAT32, HALF
 
 _Nodes = Dict[str, tf.NodeDef]
@@ -63,9 +64,11 @@ def _hand_on(node: tf.NodeDef) -> None:
 
 
 def _round(node: tf.NodeDef) -> None:
-    number = float(tf.make_ndarray(node.attr["value"].tensor))
+    scale = number(node)
+    if not scale:
+        return
     node.attr["value"].tensor.CopyFrom(
-        tf.make_tensor_proto(np.float32(2.0 ** round(math.log2(number))))
+        tf.make_tensor_proto(np.float32(2.0 ** round(math.log2(scale))))
     )
 
 
@@ -99,14 +102,12 @@ def _widen(nodes: Iterable[tf.NodeDef], before: _Nodes) -> None:
 
 
 def _wide(node: tf.NodeDef, old: Optional[Any]) -> Any:
-    rounded = tf.make_ndarray(node.attr["value"].tensor)
-    exact = (
-        tf.make_ndarray(old.attr["value"].tensor) if old is not None and old.op == "Const" else None
-    )
+    rounded = compact(node.attr["value"].tensor)
+    exact = compact(old.attr["value"].tensor) if old is not None and old.op == "Const" else None
     if (
         exact is not None
         and exact.dtype == np.float32
         and np.array_equal(exact.astype(rounded.dtype), rounded)
     ):
         return old.attr["value"].tensor  # type: ignore[union-attr]  # exact is its value
-    return tf.make_tensor_proto(rounded.astype(np.float32))
+    return changed(node.attr["value"].tensor, tf.float32)

@@ -7,6 +7,7 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.structure.values import number
 from graphmp.graph.structure.view import Consumer, GraphView, Port
 from graphmp.policy.op_sets import ADDS, ARRAY_READS, ARRAY_WRITES
 
@@ -144,25 +145,13 @@ def _same_shape(view: GraphView, consumer: Consumer) -> List[Tuple[Port, int]]:
 
 def scalar(view: GraphView, port: Port) -> Optional[float]:
     """The number in a constant of one element; None for any other tensor."""
-    node = view.nodes[carried_from(view, port).node]
-    if (
-        node.op != "Const"
-        or "value" not in node.attr
-        or tf.as_dtype(node.attr["value"].tensor.dtype) in (tf.string, tf.resource, tf.variant)
-    ):
-        return None
-    value = tf.make_ndarray(node.attr["value"].tensor)
-    return float(value.ravel()[0]) if value.size == 1 else None
+    return number(view.nodes[carried_from(view, port).node])
 
 
 def integer(view: GraphView, port: Port) -> Optional[int]:
     """The integer in a constant of one element; None for any other tensor."""
-    number = scalar(view, port)
-    return (
-        int(number)
-        if number is not None and np.isfinite(number) and number == int(number)
-        else None
-    )
+    found = scalar(view, port)
+    return int(found) if found is not None and np.isfinite(found) and found == int(found) else None
 
 
 def _outputs(view: GraphView, consumer: Consumer) -> List[Port]:

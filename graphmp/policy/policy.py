@@ -8,16 +8,17 @@ are denied by name.
 from __future__ import annotations
 
 import functools
-import pathlib
-import re
 from dataclasses import dataclass, replace
-from typing import Dict, FrozenSet, Iterator, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Tuple
 
 from graphmp.errors import GraphmpError
+from graphmp.files.reading import read_text
+from graphmp.patterns import pattern
 from graphmp.policy import tables
 
 CATEGORIES = ("allow", "infer", "clear", "deny")
 UNLISTED = "unlisted"
+MOST_LINES, MOST_CHARACTERS = 20_000, 1 << 20  # of a policy file
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Policy:
             elif words:
                 raise GraphmpError(
                     "GMP010",
-                    "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`,"
+                    "%s:%d: found %.200r; accepted are `allow|infer|clear|deny OpName`, `-OpName`,"
                     " `keep_float32 REGEX`, `# comment`" % (source, number, line.strip()),
                 )
         lists = {
@@ -109,8 +110,8 @@ class Policy:
 
 def _is_regex(text: str) -> bool:
     try:
-        re.compile(text)
-    except re.error:
+        pattern(text)
+    except ValueError:
         return False
     return True
 
@@ -134,7 +135,7 @@ def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
         path: the file; no rules if it is empty.
         kind: only lines of this kind.
     """
-    for number, line in enumerate(_read(path).splitlines() if path else (), 1):
+    for number, line in enumerate(_lines(path), 1):
         words = line.split("#")[0].split()
         if words and (words[0] == kind if kind else words[0] != "keep_float32"):
             yield (
@@ -143,11 +144,19 @@ def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
             )
 
 
+def _lines(path: str) -> List[str]:
+    """The lines of a policy file; none if `path` is empty."""
+    return _read(path).splitlines() if path else []
+
+
 def _read(path: str) -> str:
-    try:
-        return pathlib.Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise GraphmpError("GMP003", "--op_policy=%s: cannot be read: %s" % (path, error)) from None
+    label = "--op_policy=%s" % path
+    text = read_text(path, label)
+    if len(text) > MOST_CHARACTERS or text.count("\n") > MOST_LINES:
+        found = "%s: found more than %s characters or %s lines; accepted are fewer"
+        limits = (format(MOST_CHARACTERS, ","), format(MOST_LINES, ","))
+        raise GraphmpError("GMP010", found % (label, *limits))
+    return text
 
 
 @functools.lru_cache(maxsize=None)

@@ -27,6 +27,7 @@ from graphmp.config import Config
 from graphmp.graph.state.live import is_tensor, variable_op
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import all_finite
+from graphmp.patterns import matches
 from graphmp.policy.op_sets import (
     ASSIGNS,
     CHOICES,
@@ -42,7 +43,7 @@ from graphmp.policy.op_sets import (
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import LOOK_UPS
 from graphmp.recipe import state as states
-from graphmp.recipe.plan import FLOATS, SEEDS, Plan, matches
+from graphmp.recipe.plan import FLOATS, SEEDS, Plan
 from graphmp.recipe.refusal import functional_control_flow
 from graphmp.tf_hooks.internals import accepts, op_def
 from graphmp.tf_hooks.op_creation import Creation

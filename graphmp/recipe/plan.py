@@ -11,7 +11,6 @@ Rules, for the forward ops that the call created:
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
@@ -20,6 +19,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.state.live import is_tensor, variable_op
 from graphmp.graph.structure.walk import reached
+from graphmp.patterns import matches
 from graphmp.policy.formats import FORMATS
 from graphmp.policy.op_sets import ADDS, VARIABLE_OPS
 from graphmp.policy.policy import Policy
@@ -145,11 +145,6 @@ def _misfits(forward: Sequence[Any], compute_dtype: str) -> Dict[str, float]:
 def floating(tensors: Iterable[Any]) -> bool:
     """Whether any of the tensors is float32 or float64."""
     return any(t.dtype.base_dtype in FLOATS for t in tensors)
-
-
-def matches(patterns: Sequence[str], name: str) -> bool:
-    """Whether a node name matches any of the regular expressions."""
-    return any(re.search(pattern, name) for pattern in patterns)
 
 
 def _seeded(op: Any) -> bool:

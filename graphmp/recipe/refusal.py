@@ -12,9 +12,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
+from graphmp.patterns import matches
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
-from graphmp.recipe.plan import Plan, matches
+from graphmp.recipe.plan import Plan
 
 _FOREIGN = tuple(
     os.path.realpath(p) + os.sep

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 from graphmp.config import Config
+from graphmp.patterns import matches
 from graphmp.policy import policy as policies
 from graphmp.policy.reason import Reason, user_rule
-from graphmp.recipe.plan import matches
 from graphmp.rewrite.unmatched import unmatched
 
 

@@ -14,8 +14,7 @@ import math
 import operator
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Set
 
-import tensorflow.compat.v1 as tf
-
+from graphmp.graph.structure.values import number
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.op_sets import SELECTS
@@ -178,8 +177,7 @@ class _ClipFinder:
         """The value of a scalar node that is computed from constants alone."""
         node = self._view.nodes[name]
         if node.op == "Const":
-            value = tf.make_ndarray(node.attr["value"].tensor)
-            return float(value) if value.size == 1 and value.dtype.kind in "fiV" else None
+            return number(node)
         if depth > _DEEPEST or (node.op not in _KEEP and node.op not in _ARITHMETIC):
             return None
         if node.op in _KEEP:

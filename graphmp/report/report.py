@@ -27,6 +27,7 @@ from graphmp.report.reasons import Context, stated
 from graphmp.report.record import Record
 from graphmp.report.training import with_train_ops
 from graphmp.version import __version__
+from graphmp.wording import json_escaped
 
 SCHEMA = "graphmp.report/1"
 
@@ -181,7 +182,7 @@ def as_json(report: Dict[str, Any]) -> bytes:
     # written in pieces: all pieces of a large report take as much memory as the graph
     written = io.BytesIO()
     for piece in json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False).iterencode(report):
-        written.write(piece.encode("utf-8"))
+        written.write(json_escaped(piece).encode("utf-8"))
     written.write(b"\n")
     return written.getvalue()
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import pathlib
 from typing import FrozenSet
 
-from graphmp.errors import GraphmpError
+from graphmp.files import schemas
+from graphmp.files.json_file import read_json
 
 SCHEMA = "graphmp.audit/1"
 
@@ -19,19 +18,6 @@ def overflowed(path: str) -> FrozenSet[str]:
     """
     if not path:
         return frozenset()
-    try:
-        audit = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise GraphmpError("GMP003", "--ranges=%s: cannot be read: %s" % (path, error)) from None
-    names = (
-        audit.get("overflowed")
-        if isinstance(audit, dict) and audit.get("schema") == SCHEMA
-        else None
-    )
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise GraphmpError(
-            "GMP002",
-            "--ranges=%s: found no audit; accepted is what `graphmp audit -o FILE` writes"
-            " (schema %s)" % (path, SCHEMA),
-        )
-    return frozenset(name.split(":")[0] for name in names)
+    accepted = "what `graphmp audit -o FILE` writes"
+    audit = read_json(path, schemas.AUDIT, accepted, "--ranges=" + path, "GMP003")
+    return frozenset(name.split(":")[0] for name in audit["overflowed"])

@@ -22,6 +22,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.edit.building import sibling_name
 from graphmp.graph.structure.contexts import Contexts
 from graphmp.graph.structure.frames import is_invariant
+from graphmp.graph.structure.values import changed
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import BY_NAME, FLOAT32
 from graphmp.policy.reason import CAST_DOWN, CAST_UP, SECOND_CONSTANT, SECOND_ENTER, Reason
@@ -78,11 +79,8 @@ class _Editor:
             del node.attr["_output_shapes"]
 
     def _halved(self, node: tf.NodeDef) -> Any:
-        value = tf.make_ndarray(node.attr["value"].tensor).astype(
-            tf.as_dtype(self._half).as_numpy_dtype
-        )
         result = tf.AttrValue()
-        result.tensor.CopyFrom(tf.make_tensor_proto(value))
+        result.tensor.CopyFrom(changed(node.attr["value"].tensor, self._half))
         return result
 
     def _connect(self, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
+from graphmp.glass import guarded
 from graphmp.graph.io.stored import Readable, StoredGraphDef, StoredMetaGraph, copied, stored
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import INVALID
@@ -87,6 +88,10 @@ def _parts_load(meta_graph: StoredMetaGraph) -> bool:
 
 
 def _import_error(graph_def: tf.GraphDef) -> Optional[str]:
+    return guarded(lambda: _imported(graph_def), "importing the graph", len(graph_def.node))
+
+
+def _imported(graph_def: tf.GraphDef) -> Optional[str]:
     try:
         load_graph(graph_def)
     except Exception as error:  # TensorFlow raises errors of any type here

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Optional
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from graphmp.graph.shapes.shapes import recorded_dimensions
+from graphmp.graph.structure.values import constant
 from graphmp.graph.structure.view import GraphView, Port
 
 _UNKNOWN = (32, 64)
@@ -51,8 +51,8 @@ def _value(view: GraphView, port: Port, unknown: int, depth: int) -> Any:
     node = view.nodes[port.node]
     if depth > _DEEPEST:
         return None
-    if node.op == "Const" and "value" in node.attr:
-        return tf.make_ndarray(node.attr["value"].tensor)
+    if node.op == "Const":
+        return constant(node)
     if node.op in ("Shape", "Size", "ShapeN") and view.inputs(port.node):
         source = view.inputs(port.node)[port.output if node.op == "ShapeN" else 0]
         dimensions = recorded_dimensions(view.nodes[source.node], source.output, unknown)

@@ -26,7 +26,6 @@ Free units are decided by the minimum cut.
 
 from __future__ import annotations
 
-import re
 from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
@@ -61,7 +60,7 @@ from graphmp.rewrite.gradient_facts import GradientFacts
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.pins import unsupported
 from graphmp.rewrite.ranges import is_off_zero
-from graphmp.rewrite.units import OTHER, TypedGraph
+from graphmp.rewrite.units import OTHER, TypedGraph, matched
 from graphmp.tf_hooks.op_defs import OpDefs
 
 HALF, FLOAT, FREE = "half", "float32", "free"
@@ -126,10 +125,10 @@ def _forced(
     graph: TypedGraph, pins: Dict[int, Reason], config: Config, op_defs: OpDefs
 ) -> Dict[int, Reason]:
     """Units that --force_compute makes half, and why."""
-    patterns = [re.compile(pattern) for pattern in config.force_compute]
+    forced = matched(graph, config.force_compute)
     found = {}
     for number, unit in enumerate(graph.units):
-        pattern = next((p.pattern for p in patterns if p.search(unit.node)), None)
+        pattern = forced.get(unit.node)
         if (
             pattern is not None
             and number not in pins

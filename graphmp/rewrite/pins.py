@@ -16,7 +16,6 @@ Rules in order; the first that applies is the reason.
 
 from __future__ import annotations
 
-import re
 from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -51,7 +50,7 @@ from graphmp.policy.traits import (
     WIDER_STATISTICS,
     without_kernel,
 )
-from graphmp.rewrite.units import FIXED, TypedGraph
+from graphmp.rewrite.units import FIXED, TypedGraph, matched
 from graphmp.tf_hooks.op_defs import OpDefs
 
 _FLOW = Reason(FLOW, "orders the operations on a TensorArray")
@@ -80,7 +79,7 @@ def pin(
     """
     pins: Dict[int, Reason] = {}
     updates = update_math(graph, policy.allow)
-    keep = [re.compile(pattern) for pattern in config.keep_float32 + policy.keep_float32]
+    kept = matched(graph, config.keep_float32 + policy.keep_float32)
     flow = _flow(graph)
     for number, unit in enumerate(graph.units):
         reason = (
@@ -90,9 +89,7 @@ def pin(
             or unsupported(graph, number, op_defs, config.compute_dtype)
             or (_FLOW if unit.node in flow else None)
             or fetched.get(unit.node)
-            or next(
-                (user_rule("keep_float32", p.pattern) for p in keep if p.search(unit.node)), None
-            )
+            or (user_rule("keep_float32", kept[unit.node]) if unit.node in kept else None)
             or (_OWN_CAST if _is_own_cast(graph, number) else None)
             or _look_up(graph, unit.node)
             or (_UPDATE if unit.node in updates else None)

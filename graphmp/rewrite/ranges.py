@@ -16,6 +16,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional,
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.structure.values import compact
 from graphmp.policy.dtypes import FLOAT32, INT32, INT64
 from graphmp.policy.formats import FORMATS
 from graphmp.policy.op_sets import SHAPE_OPS
@@ -124,9 +125,7 @@ def _values(node: tf.NodeDef) -> Any:
     tensor = node.attr["value"].tensor if "value" in node.attr else None
     if tensor is None or tensor.dtype != FLOAT32:
         return np.zeros(0, np.float32)
-    if tensor.tensor_content:
-        return np.frombuffer(tensor.tensor_content, np.float32)
-    return np.array(tensor.float_val, np.float32)
+    return compact(tensor)
 
 
 def _users(graph: TypedGraph, constant: str, policy: Policy, fit: Misfit) -> Iterator[int]:

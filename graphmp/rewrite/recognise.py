@@ -16,6 +16,7 @@ from graphmp.graph.edit.mark import read_mark, same_conversion
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.gradient_record import RecordedCall
+from graphmp.graph.structure.values import constant
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
 from graphmp.policy.op_sets import VARIABLE_OPS
@@ -179,8 +180,8 @@ def _is_scale(node: Any, op: str) -> bool:
 def _scalar(node: Any) -> Optional[float]:
     if node.op != "Const" or "value" not in node.attr or node.attr["value"].tensor.tensor_shape.dim:
         return None
-    value = tf.make_ndarray(node.attr["value"].tensor)
-    return float(value) if value.dtype.kind == "f" else None
+    value = constant(node)
+    return float(value) if value is not None and value.dtype.kind == "f" else None
 
 
 def _precision(view: GraphView, policy: Policy) -> str:

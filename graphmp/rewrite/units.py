@@ -17,6 +17,7 @@ from graphmp.graph.state.devices import Places
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.view import Consumer, GraphView, Port
+from graphmp.patterns import limited_time, patterns
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.traits import HANDLE_OPS
 from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
@@ -208,3 +209,18 @@ def _layout(node: tf.NodeDef, signature: Signature) -> _Layout:
         if attribute in node.attr:
             number(PortType(node.attr[attribute].type, attribute))
     return _Layout(signature, inputs, outputs, tuple(units))
+
+
+def matched(graph: TypedGraph, texts: Sequence[str]) -> Dict[str, str]:
+    """The nodes that a user's regular expressions match, each with the first of them.
+
+    Raises:
+        GraphmpError: GMP002 for an expression that takes too long.
+    """
+    found = patterns(texts)
+    if not found:
+        return {}
+    with limited_time():
+        names = dict.fromkeys(unit.node for unit in graph.units)
+        first = {n: next((each.pattern for each in found if each.search(n)), "") for n in names}
+    return {name: text for name, text in first.items() if text}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import re
 from typing import AbstractSet, Dict, Iterable, Iterator, List, Tuple
 
 from graphmp.config import Config
 from graphmp.errors import warning
+from graphmp.patterns import limited_time, pattern
 from graphmp.policy.policy import op_rules
 from graphmp.tf_hooks.internals import is_op
 
@@ -26,11 +26,10 @@ def unmatched(config: Config, nodes: Iterable[Tuple[str, str]]) -> List[Dict[str
         return []
     listed = list(nodes)
     names, ops = {name for name, _ in listed}, {op for _, op in listed}
-    rows = [
-        _no_node(rule)
-        for rule, pattern in patterns
-        if not any(map(re.compile(pattern).search, names))
-    ]
+    with limited_time():
+        rows = [
+            _no_node(rule) for rule, text in patterns if not any(map(pattern(text).search, names))
+        ]
     return rows + [_no_op(rule, op, ops) for rule, op in op_lines if op not in ops]
 
 

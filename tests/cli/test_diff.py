@@ -12,6 +12,7 @@ import sys
 import pytest
 
 from graphmp.cli import diff
+from graphmp.cli.main import run_command
 from graphmp.cli.parser import build_parser
 from graphmp.compare import api as compare_module
 from graphmp.errors import GraphmpError
@@ -128,8 +129,9 @@ def test_no_error_comes_out_as_1(folder, monkeypatch, status):
 @pytest.mark.unit
 def test_a_fault_of_graphmp_is_2_and_shows_itself(folder, monkeypatch, capsys):
     monkeypatch.setattr(compare_module, "compare", lambda *args: 1 // 0)
-    assert graphmp_diff("before.meta", "after.meta") == 2
-    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert run_command(["graphmp", "diff", "before.meta", "after.meta"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("graphmp: error GMP099: ZeroDivisionError: ") and err.count("\n") == 1
 
 
 @pytest.mark.unit

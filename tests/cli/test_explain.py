@@ -22,8 +22,8 @@ from graphmp.cli.main import run_command
 from graphmp.compare.categories import FUNCTION, META_GRAPH
 from graphmp.compare.render import dot
 from graphmp.config import Config
+from graphmp.gate.reading import read_graph
 from graphmp.graph.edit.mark import mark
-from graphmp.graph.io.files import read_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.inspect.explanation import explain, explain_by_report
 from graphmp.inspect.rules import RULES

@@ -16,7 +16,7 @@ from graphmp.cli.main import run_command
 from graphmp.cli.tables import section, size
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.inspect import overview, traffic
 from graphmp.inspect.rules import RULES

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import graphmp as package
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
 from tests.support.commands import graphmp
 from tests.support.corpus import own_graphs

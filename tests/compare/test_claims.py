@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.compare.api import compare
 from graphmp.compare.explain import explained
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from tests.support.corpus import recorded
 from tests.support.models import MODELS
 from tests.support.tiny import meta_graph

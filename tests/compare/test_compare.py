@@ -18,7 +18,7 @@ import graphmp
 from graphmp.compare.api import compare
 from graphmp.compare.values import attribute_text
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize, with_nodes_reversed
 from tests.support.corpus import recorded
 from tests.support.places import ROOT

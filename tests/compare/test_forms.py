@@ -23,7 +23,7 @@ from tests.support.tiny import meta_graph, report
 pytestmark = pytest.mark.unit
 
 SCHEMA = json.loads(
-    (ROOT / "graphmp" / "compare" / "schema" / "graphmp.diff-1.schema.json").read_text("utf-8")
+    (ROOT / "graphmp" / "files" / "schema" / "graphmp.diff-1.schema.json").read_text("utf-8")
 )
 HOSTILE = "</script><img src=x onerror=alert(1)>|`[b]\x1b[31m\u202e&amp;"
 CAST = "x_half Cast x SrcT=float32 DstT=float16"

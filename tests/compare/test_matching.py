@@ -9,7 +9,7 @@ import pytest
 
 import graphmp
 from graphmp.compare.api import compare
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from tests.support.corpus import corpus_graphs, own_graphs, recorded
 from tests.support.renaming import random_names, renamed
 from tests.support.tiny import meta_graph

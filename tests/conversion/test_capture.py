@@ -16,7 +16,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.conversion.conversion import FILES
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.state.variables import variables
 from graphmp.report import facts
 from tests.support import scripts

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 import graphmp as package
 from graphmp.conversion.conversion import FILES
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.variables import variables
 from graphmp.report import facts

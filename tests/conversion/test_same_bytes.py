@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.conversion.conversion import FILES
 from graphmp.conversion.export import exported, make_canonical
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from tests.support.commands import graphmp
 from tests.support.places import ROOT
 

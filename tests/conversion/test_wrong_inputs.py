@@ -6,7 +6,7 @@ import pytest
 
 from graphmp.conversion.source import read_tree
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from tests.support.corpus import recorded
 from tests.support.executed import graphs, verdicts
 from tests.support.places import ROOT

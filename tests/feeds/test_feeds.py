@@ -16,7 +16,7 @@ from graphmp.feeds.batches import from_function, from_npz, random_batches
 from graphmp.feeds.shapes import Guess
 from graphmp.feeds.sources import SOURCES, sources
 from graphmp.feeds.wanted import Wanted, wanted_tensors
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import UPDATE_PREFIXES
 from tests.support.corpus import corpus_graphs, own_graphs

@@ -12,7 +12,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.version import __version__
 from tests.support import painting
@@ -108,7 +108,7 @@ def test_the_same_bytes_in_any_process(tmp_path):
     script = (
         "import tests.support.started, hashlib, sys\n"
         "from tests.support import painting\n"
-        "from graphmp.graph.io.files import read_graph\n"
+        "from graphmp.gate.reading import read_graph\n"
         "from graphmp.graph.io.messages import serialize\n"
         "print(hashlib.sha256(serialize(painting.converted(read_graph(sys.argv[1]))))"
         ".hexdigest())\n"

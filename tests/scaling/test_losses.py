@@ -11,7 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.view import GraphView
 from tests.support.corpus import recorded

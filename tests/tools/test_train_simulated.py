@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.policy.dtypes import HALF
 from tests.support.places import DATA, TOOLS
 

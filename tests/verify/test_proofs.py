@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.verify import verify
 from tests.support.corpus import recorded

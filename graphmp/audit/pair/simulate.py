@@ -11,6 +11,7 @@ from typing import Any, Dict, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.structure.values import changed
 from graphmp.graph.structure.view import CONTROL, parse_input
 from graphmp.policy.dtypes import FLOAT32, HALF
 from graphmp.policy.traits import KEEPS_VALUES, MOVES_NOTHING
@@ -110,4 +111,4 @@ def _widen(node: tf.NodeDef) -> None:
 
 
 def _float32(tensor: Any) -> Any:
-    return tf.make_tensor_proto(tf.make_ndarray(tensor).astype("float32"))
+    return changed(tensor, tf.float32)

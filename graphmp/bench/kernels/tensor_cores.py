@@ -17,8 +17,8 @@ from graphmp.config import Config
 from graphmp.conversion.source import names_a_graph
 from graphmp.doctor.devices import TENSOR_CORES, Device
 from graphmp.errors import GraphmpError
+from graphmp.gate.reading import read_graph
 from graphmp.graph.edit.mark import read_mark
-from graphmp.graph.io.files import read_graph
 from graphmp.graph.structure.view import GraphView
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.training_graph import TrainingGraph

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.structure.view import GraphView
 from graphmp.session.steps.training_session import TrainingSession, import_nodes
 

@@ -37,6 +37,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import serialize
+from graphmp.graph.structure.values import array
 from graphmp.graph.structure.view import CONTROL, GraphView, Port
 from graphmp.policy.dtypes import FLOATS
 from graphmp.policy.op_sets import NEXT_ITERATIONS
@@ -380,9 +381,8 @@ def _value(value: tf.AttrValue) -> bytes:
 
 
 def _rounded(tensor: Any) -> bytes:
-    try:
-        with np.errstate(all="ignore"):
-            array = np.asarray(tf.make_ndarray(tensor)).astype(np.float16)
-    except (TypeError, ValueError, KeyError, IndexError):
+    value = array(tensor)
+    if value is None:
         return serialize(tensor)
-    return str(array.shape).encode("ascii") + array.tobytes()
+    with np.errstate(all="ignore"):
+        return str(value.shape).encode("ascii") + value.astype(np.float16).tobytes()

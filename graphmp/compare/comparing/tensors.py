@@ -9,8 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.compare.values import array_text, tensor_text
 from graphmp.graph.io.messages import serialize
-
-MOST_EXPANDED = 1 << 26  # elements
+from graphmp.graph.structure.values import array
 
 
 def tensor_change(before: Any, after: Any) -> Optional[Tuple[str, str]]:
@@ -26,7 +25,7 @@ def tensor_change(before: Any, after: Any) -> Optional[Tuple[str, str]]:
     """
     if serialize(before) == serialize(after):
         return None
-    old, new = _array(before), _array(after)
+    old, new = array(before), array(after)
     if old is None or new is None:
         return tensor_text(before), tensor_text(after)
     if old.shape != new.shape:
@@ -36,19 +35,6 @@ def tensor_change(before: Any, after: Any) -> Optional[Tuple[str, str]]:
         return None
     first = int(np.argmax(differs))
     return array_text(old, first), array_text(new, first)
-
-
-def _array(tensor: Any) -> Optional[np.ndarray]:
-    """The value; None without a NumPy form, if malformed, or if far larger than its file."""
-    elements = 1
-    for dim in tensor.tensor_shape.dim:
-        elements *= dim.size
-    if elements > MOST_EXPANDED and not tensor.tensor_content:
-        return None
-    try:
-        return np.asarray(tf.make_ndarray(tensor))
-    except (TypeError, ValueError, KeyError, IndexError):
-        return None
 
 
 def _differs(old: np.ndarray, new: np.ndarray, old_dtype: int, new_dtype: int) -> np.ndarray:

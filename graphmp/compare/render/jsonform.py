@@ -1,6 +1,6 @@
 """A diff for machines: JSON of schema `graphmp.diff/1`.
 
-The schema is `graphmp/compare/schema/graphmp.diff-1.schema.json`.
+The schema is `graphmp/files/schema/graphmp.diff-1.schema.json`.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from typing import Callable, List, NamedTuple, Optional, Set, Tuple
 
-import tensorflow.compat.v1 as tf
-
 from graphmp.compare import roles
+from graphmp.graph.structure.values import number
 from graphmp.graph.structure.view import GraphView
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import MERGES
@@ -97,6 +96,4 @@ def _gated(view: GraphView, check: str, is_write: Callable[[str], bool]) -> Set[
 
 def _value(view: GraphView, name: str) -> Optional[float]:
     node = view.nodes.get(name)
-    if node is None or node.op != "Const" or "value" not in node.attr:
-        return None
-    return float(tf.make_ndarray(node.attr["value"].tensor))
+    return None if node is None else number(node)

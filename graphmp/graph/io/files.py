@@ -1,4 +1,4 @@
-"""Graph files: reading graphs of all formats, and writing files atomically."""
+"""Graph files: reading graphs of all formats."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import re
 import stat
 import sys
 import threading
-import uuid
 import warnings
-from typing import Any, Callable, Iterator, Mapping, Sequence, Tuple, Union
+from typing import Any, Callable, Iterator, Sequence, Tuple
 
 import google.protobuf
 import tensorflow.compat.v1 as tf
@@ -19,11 +18,9 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from graphmp.errors import GraphmpError
+from graphmp.files.folder import refuse_half_replaced
+from graphmp.files.reading import Path, read_bytes, unreadable
 from graphmp.graph.io import saved_model
-from graphmp.graph.structure.cycles import find_cycle
-from graphmp.graph.structure.view import GraphView
-
-Path = Union[str, "os.PathLike[str]"]
 
 META_GRAPH, GRAPH, SAVED_MODEL = "MetaGraphDef", "GraphDef", "SavedModel"
 
@@ -35,6 +32,7 @@ _CONTROL = re.compile(
 _VERSION_FIRST = (
     b"\x08"  # a number in field 1: the schema version of a SavedModel; in a graph it is a message
 )
+_PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")  # a checkpoint's files, without its graph
 _NO_NODES = "no nodes that have a name and an op"
 _END = (sys.maxsize, 0)
 _STDERR = 2
@@ -42,12 +40,12 @@ _WRITES_TO_STDERR = int(google.protobuf.__version__.split(".")[0]) < 4
 _silencing = threading.Lock()
 
 
-def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
-    """Read a MetaGraphDef, a GraphDef or a SavedModel, binary or text, by its content.
+def parse_graph(path: Path, tag: str = "") -> Tuple[str, tf.MetaGraphDef]:
+    """Parse a MetaGraphDef, a GraphDef or a SavedModel, binary or text, by its content.
 
     A protobuf parser accepts many files of other formats, because it keeps unknown fields. A form
-    counts only if it has nodes, each with a name and an op, with unique names and inputs that all
-    exist. This also detects nearly every truncated file.
+    counts only if it has nodes, each with a name and an op. Other rooms read graphs by `read_graph`
+    of `gate/reading.py`, which checks them too.
 
     Args:
         path: a file, or the folder of a SavedModel.
@@ -55,14 +53,15 @@ def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
             there is only one graph.
 
     Returns:
-        The MetaGraphDef; a GraphDef is wrapped into one.
+        The file that was read, and the MetaGraphDef; a GraphDef is wrapped into one.
 
     Raises:
-        GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph that TensorFlow
-            could run, GMP002 if the file has no graph with this tag.
+        GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph, GMP002 if the
+            file has no graph with this tag.
     """
     file = _file_of(path)
-    form, meta_graphs = _parse(file, _read(file))
+    refuse_half_replaced(pathlib.Path(file))
+    form, meta_graphs = _parse(file, read_bytes(file, _TOO_LARGE - 1))
     if form == SAVED_MODEL:
         meta_graph = saved_model.select(meta_graphs, tag, file)
         if not _has_nodes(meta_graph.graph_def):
@@ -74,55 +73,7 @@ def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
         )
     else:
         meta_graph = meta_graphs[0]
-    _check(file, meta_graph.graph_def)
-    return meta_graph
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file atomically: under a temporary name in the same folder, then renamed.
-
-    Links are followed. Devices and pipes are written to and not replaced: a rename would destroy
-    /dev/null.
-
-    Raises:
-        GraphmpError: GMP004 if it can't be written; the old file is then unchanged.
-    """
-    target = pathlib.Path(os.path.realpath(path))
-    try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(data)
-        else:
-            _write_and_rename(target, data)
-    except OSError as error:
-        raise GraphmpError(
-            "GMP004", "%s: cannot be written: %s" % (path, error.strerror or error)
-        ) from None
-
-
-def write_files(folder: pathlib.Path, contents: Mapping[str, bytes]) -> None:
-    """Write files into a folder, which is created if missing; each file is complete or the old one.
-
-    Raises:
-        GraphmpError: GMP004 if the folder can't be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in contents.items():
-            write_atomic(folder / name, data)
-    except OSError as error:
-        raise GraphmpError("GMP004", "%s: %s" % (folder, error.strerror or error)) from None
-
-
-def _write_and_rename(target: pathlib.Path, data: bytes) -> None:
-    temporary = target.with_name(".graphmp-%s" % uuid.uuid4().hex)
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-        os.replace(temporary, target)
-    except BaseException:
-        if temporary.exists():
-            temporary.unlink()
-        raise
+    return file, meta_graph
 
 
 def _file_of(path: Path) -> str:
@@ -131,7 +82,7 @@ def _file_of(path: Path) -> str:
         status = os.stat(path)
         file = saved_model.file_in(os.fspath(path)) if stat.S_ISDIR(status.st_mode) else ""
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(os.fspath(path), error) from None
     if file is None:
         raise _not_a_graph(path, "a folder without %s" % " or ".join(saved_model.FILES))
     if file:
@@ -143,37 +94,29 @@ def _file_of(path: Path) -> str:
     return os.fspath(path)
 
 
-def _read(file: str) -> bytes:
-    try:
-        return pathlib.Path(file).read_bytes()
-    except OSError as error:
-        raise _unreadable(file, error) from None
-
-
-def _unreadable(path: Path, error: Exception) -> GraphmpError:
-    """A ValueError, which has no strerror, is raised for a null character in the path."""
-    return GraphmpError("GMP003", "%s: %s" % (path, getattr(error, "strerror", None) or error))
-
-
 def _not_a_graph(path: Path, found: str, limit: str = "") -> GraphmpError:
     if os.fspath(path).endswith(".py"):
         found, limit = (
             "a Python file",
             "; `graphmp convert %s` writes the graph that it builds" % path,
         )
+    meta = _meta_beside(os.fspath(path))
+    if meta:
+        found, limit = "a part of a checkpoint", "; take its %s" % meta
     return GraphmpError("GMP008", "%s: found %s; %s%s" % (path, found, _ACCEPTED, limit))
 
 
-def _check(file: str, graph_def: tf.GraphDef) -> None:
-    """Raise GMP008 if TensorFlow could not run the graph, whatever its ops."""
-    try:
-        cycle = find_cycle(GraphView(graph_def))
-    except GraphmpError as error:
-        raise _not_a_graph(file, "a damaged graph (%s)" % error.message) from None
-    if cycle is not None:
-        raise _not_a_graph(
-            file, "a graph with a cycle outside while loops (node %s depends on itself)" % cycle
-        )
+def _meta_beside(path: str) -> str:
+    """The graph of the checkpoint that a file is a part of, by its name; empty for other files."""
+    if os.path.basename(path) == "checkpoint":
+        return ".meta, which lies beside it"
+    part = _PART.search(path)
+    return path[: part.start()] + ".meta" if part else ""
+
+
+def damaged(file: str, finding: str) -> GraphmpError:
+    """The refusal of a file whose graph TensorFlow could not run, whatever its ops."""
+    return _not_a_graph(file, "a damaged graph (%s)" % finding)
 
 
 def _parse(file: str, data: bytes) -> Tuple[str, Sequence[tf.MetaGraphDef]]:

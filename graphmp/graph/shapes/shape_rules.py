@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.shapes import dimensions
 from graphmp.graph.shapes.dimensions import Dims
+from graphmp.graph.structure.values import array
 from graphmp.graph.structure.view import Port
 
 _MOST_AXES = 16  # a longer constant isn't a shape
@@ -198,7 +199,8 @@ def constant(node: tf.NodeDef) -> Dims:
         return None
     if tensor.tensor_shape.dim and tensor.tensor_shape.dim[0].size > _MOST_AXES:
         return None
-    return tuple(int(value) for value in tf.make_ndarray(tensor).reshape(-1))
+    value = array(tensor)
+    return None if value is None else tuple(int(size) for size in value.reshape(-1))
 
 
 def _shape_of(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:

@@ -8,6 +8,8 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.glass import guarded
+
 UNKNOWN_DIMENSION = 32
 UNKNOWN_RANK = UNKNOWN_DIMENSION**2
 _SHAPES = "_output_shapes"
@@ -55,6 +57,10 @@ def records_shapes(graph_def: tf.GraphDef) -> bool:
 
 def inferred_shapes(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
     """Output shapes by node, inferred by TensorFlow's import; empty if the import fails."""
+    return guarded(lambda: _inferred(graph_def), "inferring shapes", len(graph_def.node))
+
+
+def _inferred(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
     copied = tf.GraphDef()
     copied.CopyFrom(graph_def)  # importing writes defaults into the given graph
     with tf.Graph().as_default() as graph:

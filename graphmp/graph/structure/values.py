@@ -1,4 +1,8 @@
-"""Values of constants in a graph."""
+"""Values of constants in a graph: the only place where tensors of a graph are expanded.
+
+A few bytes may declare petabytes: expanded are only tensors of at most MOST_READ elements, or as
+many as their file has. In all others the element that fills the rest occurs once (`compact`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView
+
+MOST_READ = 1 << 20  # elements of a tensor that is expanded though its file holds fewer
+MOST_WHOLE = 1 << 12  # elements of a splat that is written whole in another dtype
 
 
 def all_equal(node: tf.NodeDef, number: float) -> bool:
@@ -43,12 +50,55 @@ def elements(tensor: Any) -> int:
 def array(tensor: Any) -> Optional[np.ndarray]:
     """The value of a TensorProto.
 
-    None for an unknown dtype or elements that don't fit its shape.
+    None for an unknown dtype, elements that don't fit its shape, or more elements than MOST_READ
+    that its file doesn't hold.
     """
     try:
-        return np.asarray(tf.make_ndarray(tensor))
-    except (TypeError, ValueError, KeyError):
+        short = compact(tensor)
+        missing = elements(tensor) - len(short)
+        if missing > MOST_READ:
+            return None
+        whole = np.concatenate([short, np.repeat(short[-1:], missing)]) if missing else short
+        return whole.reshape([dim.size for dim in tensor.tensor_shape.dim])
+    except (TypeError, ValueError, KeyError, IndexError):
         return None
+
+
+def constant(node: tf.NodeDef) -> Optional[np.ndarray]:
+    """The value of a constant node; None for any other, and where `array` gives none."""
+    is_constant = node.op == "Const" and "value" in node.attr
+    return array(node.attr["value"].tensor) if is_constant else None
+
+
+def number(node: tf.NodeDef) -> Optional[float]:
+    """The number in a constant of one element, of any rank; None for any other node."""
+    value = constant(node)
+    is_number = value is not None and value.size == 1 and value.dtype.kind in "fiubV"
+    return float(value.ravel()[0]) if is_number else None  # type: ignore[union-attr]
+
+
+def changed(tensor: Any, dtype: Any) -> Any:
+    """A TensorProto cast to another dtype; a splat of more than MOST_WHOLE elements stays one."""
+    short = compact(tensor).astype(tf.as_dtype(dtype).as_numpy_dtype)
+    count = elements(tensor)
+    if len(short) < count <= MOST_WHOLE:
+        short = np.concatenate([short, np.repeat(short[-1:], count - len(short))])
+    if len(short) == count:
+        return tf.make_tensor_proto(short.reshape([dim.size for dim in tensor.tensor_shape.dim]))
+    result = tf.make_tensor_proto(short)
+    if result.tensor_content:
+        result = _listed(short)
+    result.tensor_shape.CopyFrom(tensor.tensor_shape)
+    return result
+
+
+def _listed(values: np.ndarray) -> Any:
+    """A TensorProto that lists its values one by one: content would have to be whole."""
+    result = tf.make_tensor_proto(values[:1])
+    field = next(f.name for f, _ in result.ListFields() if f.name.endswith("_val"))
+    for value in values[1:]:
+        getattr(result, field).extend(getattr(tf.make_tensor_proto(value), field))
+    return result
 
 
 def compact(tensor: Any) -> np.ndarray:
@@ -79,7 +129,5 @@ def strings(node: tf.NodeDef) -> List[str]:
         or node.attr["value"].tensor.dtype != tf.string.as_datatype_enum
     ):
         return []
-    return [
-        text.decode("utf-8", "replace")
-        for text in tf.make_ndarray(node.attr["value"].tensor).ravel()
-    ]
+    value = array(node.attr["value"].tensor)
+    return [] if value is None else [text.decode("utf-8", "replace") for text in value.ravel()]

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.edit.editing import Editor, add_data_inputs
-from graphmp.graph.structure.values import strings
+from graphmp.graph.structure.values import constant, strings
 from graphmp.graph.structure.view import Port, parse_input
 from graphmp.graph.structure.walk import reached
 from graphmp.loss_scale.scales import read as read_scale
@@ -139,12 +139,9 @@ def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], 
         (1, names, "tensor_names"),
         (2, [""] * len(names), "shape_and_slices"),
     ):
-        old = (
-            tf.make_ndarray(editor.nodes[parse_input(node.input[slot]).node].attr["value"].tensor)
-            .ravel()
-            .tolist()
-        )
-        value = tf.make_tensor_proto(old + [text.encode() for text in more], tf.string)
+        old = constant(editor.nodes[parse_input(node.input[slot]).node])
+        listed = [] if old is None else old.ravel().tolist()
+        value = tf.make_tensor_proto(listed + [text.encode() for text in more], tf.string)
         editor.connect(
             save,
             slot,

@@ -8,9 +8,11 @@ from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, T
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.glass import guarded, open_glass
 from graphmp.process_memory import collector_paused
 from graphmp.session.session_config import with_session_config
 from graphmp.session.steps.initialising import initialise, restore
+from graphmp.tf_hooks.internals import load_graph
 
 Importer = Callable[[tf.MetaGraphDef], Any]
 _T = TypeVar("_T", bound="TrainingSession")
@@ -44,6 +46,17 @@ def import_nodes(meta_graph: tf.MetaGraphDef) -> None:
         tf.import_graph_def(bare, name="", producer_op_list=producer)
 
 
+def _try_import(meta_graph: tf.MetaGraphDef) -> None:
+    """Import a graph in a child first, if there is glass: GMP027 if TensorFlow crashes on it."""
+    guarded(lambda: _imports(meta_graph), "importing the graph", len(meta_graph.graph_def.node))
+    open_glass()
+
+
+def _imports(meta_graph: tf.MetaGraphDef) -> None:
+    with contextlib.suppress(Exception):  # the import itself says it
+        load_graph(_copy(meta_graph.graph_def))
+
+
 class TrainingSession:
     """A graph that trains in a session, to be closed after use.
 
@@ -71,6 +84,7 @@ class TrainingSession:
         Raises:
             Exception: errors of TensorFlow's import.
         """
+        _try_import(meta_graph)
         with collector_paused(), _quiet(), tf.Graph().as_default() as self.graph:
             self._saver = importer(meta_graph)
         self.targets = self.ops(targets)

@@ -12,8 +12,8 @@ import tensorflow.compat.v1 as tf
 from google.protobuf import text_format
 
 from graphmp.errors import BAD_INPUT, GraphmpError
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io import saved_model
-from graphmp.graph.io.files import read_graph
 from graphmp.graph.io.messages import serialize
 from tests.support.tiny import meta_graph
 

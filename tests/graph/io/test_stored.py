@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import graphmp
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.io.stored import StoredMetaGraph, copied, emptied, stored
 from graphmp.graph.structure.view import GraphView

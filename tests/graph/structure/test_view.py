@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import read_graph
+from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.variables import Variable, saved_names, variables
 from graphmp.graph.structure.view import CONTROL, Consumer, GraphView, Port, parse_input

@@ -26,7 +26,7 @@ from graphmp.compare.render.model_explorer.graph import (
     notes,
 )
 from graphmp.compare.review.reviewed import Reviewed
-from graphmp.graph.io.files import Path
+from graphmp.files.reading import Path
 from graphmp.graph.structure.view import GraphView
 from graphmp.naming import in_body
 

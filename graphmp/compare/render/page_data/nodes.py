@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Dict, List, NamedTuple, Tuple, Union
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.compare.render.page_data.strings import Strings
 from graphmp.compare.render.page_data.tree import TreeSide
 from graphmp.compare.values import array_text, attribute_text, tensor_text
 from graphmp.graph.io.messages import serialize
+from graphmp.graph.structure.values import array
 from graphmp.graph.structure.view import CONTROL
 from graphmp.policy.dtypes import dtype_text
 from graphmp.wording import printable
@@ -136,10 +136,8 @@ def _tensor_text(tensor: Any) -> str:
         elements *= dim.size
     if elements > MOST_ELEMENTS or tensor.ByteSize() > MOST_BYTES:
         return tensor_text(tensor)
-    try:
-        return array_text(np.asarray(tf.make_ndarray(tensor)), 0)
-    except (TypeError, ValueError, KeyError, IndexError):
-        return tensor_text(tensor)
+    value = array(tensor)
+    return tensor_text(tensor) if value is None else array_text(value, 0)
 
 
 def _short(text: str) -> str:

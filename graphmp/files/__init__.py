@@ -1,0 +1,1 @@
+"""Files: reading with limits, JSON by schema, and outputs that replace the old ones whole."""

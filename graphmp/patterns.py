@@ -1,0 +1,97 @@
+"""Regular expressions of users: of limited length and number, searched in limited time.
+
+Python's engine takes exponential time on some of them. It looks for signals while it searches: a
+timer ends it, in the main thread of the process; in other threads there is no limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import signal
+import threading
+from typing import Any, Iterable, Iterator, Optional, Sequence
+
+from graphmp.errors import GraphmpError
+
+LONGEST = 20_000  # characters of a regular expression
+MOST = 1000  # regular expressions of one kind
+SECONDS = 5.0  # of the processor, for all searches of one kind
+
+
+class Pattern:
+    """A regular expression that is searched for in names."""
+
+    latest = ""  # the expression that is searched for now, for the error
+
+    def __init__(self, pattern: str):
+        """Raise ValueError with the reason if it is not a regular expression."""
+        self.pattern = pattern
+        if len(pattern) > LONGEST:
+            text = "%s characters, accepted are at most %s"
+            raise ValueError(text % (format(len(pattern), ","), format(LONGEST, ",")))
+        try:
+            self._search = re.compile(pattern).search
+        except (re.error, OverflowError, RecursionError, MemoryError) as error:
+            raise ValueError(str(error) or type(error).__name__) from None
+
+    def search(self, name: str) -> bool:
+        """Whether the expression is found in a name."""
+        Pattern.latest = self.pattern
+        return self._search(name) is not None
+
+
+@functools.lru_cache(maxsize=2 * MOST)
+def pattern(text: str) -> Pattern:
+    """A regular expression, compiled once; ValueError with the reason if it is none."""
+    return Pattern(text)
+
+
+def patterns(texts: Iterable[str]) -> Sequence[Pattern]:
+    """Regular expressions that were checked before.
+
+    Raises:
+        GraphmpError: GMP002 if there are more than MOST.
+    """
+    found = [pattern(text) for text in texts]
+    if len(found) > MOST:
+        text = "%s regular expressions for names of nodes; accepted are at most %s"
+        raise GraphmpError("GMP002", text % (format(len(found), ","), format(MOST, ",")))
+    return found
+
+
+def matches(texts: Iterable[str], name: str) -> bool:
+    """Whether any of the regular expressions is found in a name."""
+    found = patterns(texts)
+    if not found:
+        return False
+    with limited_time():
+        return any(each.search(name) for each in found)
+
+
+@contextlib.contextmanager
+def limited_time() -> Iterator[None]:
+    """Limit the time of all searches inside.
+
+    Raises:
+        GraphmpError: GMP002, naming the expression.
+    """
+    timer: Optional[int] = getattr(signal, "ITIMER_VIRTUAL", None)
+    is_main = threading.current_thread() is threading.main_thread()
+    if timer is None or not is_main or signal.getitimer(timer)[0]:
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, _too_slow)
+    signal.setitimer(timer, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(timer, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _too_slow(number: int, frame: Any) -> None:
+    shown = Pattern.latest if len(Pattern.latest) <= 80 else Pattern.latest[:80] + "..."
+    text = "the regular expression %s takes more than %d s; accepted is one without nested repeats"
+    raise GraphmpError("GMP002", text % (shown, SECONDS))

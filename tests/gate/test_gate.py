@@ -1,0 +1,65 @@
+"""The gate: hostile graphs are refused in one line, and what TensorFlow takes is taken."""
+
+import pytest
+
+from graphmp.conversion.convert import convert
+from graphmp.errors import GraphmpError
+from graphmp.gate.functions import recursion
+from graphmp.gate.gate import check
+from graphmp.gate.reading import read_graph
+from graphmp.graph.io.files import parse_graph
+from tests.support import hostile_graphs as hostile
+from tests.support.corpus import recorded
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize("name", hostile.REFUSED)
+def test_refused(name):
+    case = hostile.REFUSED[name]
+    with pytest.raises(GraphmpError) as error:
+        check(hostile.made(case))
+    assert error.value.code == "GMP008"
+    assert case.said in error.value.message
+    assert "\n" not in error.value.message and len(error.value.message) < 400
+
+
+@pytest.mark.parametrize("name", [*hostile.TOLERATED, *hostile.HEAVY])
+def test_tolerated(name):
+    check(hostile.made({**hostile.TOLERATED, **hostile.HEAVY}[name]))
+
+
+@recorded()
+def test_recorded_graphs_pass(paths):
+    for path in paths:
+        meta_graph = parse_graph(path)[1]
+        before = meta_graph.SerializeToString(deterministic=True)
+        check(meta_graph)
+        assert meta_graph.SerializeToString(deterministic=True) == before
+
+
+def test_a_file_is_refused_by_name(tmp_path):
+    path = tmp_path / "bad.meta"
+    path.write_bytes(hostile.made(hostile.REFUSED["device"]).SerializeToString())
+    with pytest.raises(GraphmpError, match=r"bad.meta: found a damaged graph .*gpu:zero"):
+        read_graph(path)
+
+
+def test_python_graphs_pass_the_gate_too():
+    with pytest.raises(GraphmpError, match="F -> G -> H -> F"):
+        convert(hostile.made(hostile.REFUSED["functions that call each other"]))
+
+
+@pytest.mark.parametrize(
+    "calls, chain",
+    [
+        ({"a": ["b", "c"], "b": ["c"], "c": []}, []),
+        ({"a": ["b"], "b": ["c"], "c": ["b"]}, ["b", "c", "b"]),
+        ({"a": ["a"]}, ["a", "a"]),
+        ({str(n): [str(n + 1)] * 2 for n in range(5000)}, None),
+    ],
+)
+def test_recursion(calls, chain):
+    if chain is None:
+        calls["5000"], chain = [], []
+    assert recursion(calls) == chain

@@ -1,0 +1,1 @@
+"""Hostile inputs for tools/fuzz.py: one module a family, and the forks that they run in."""
