@@ -99,7 +99,17 @@ ROOMS = {
         *("policy", "report", "rewrite", "session", "tf_hooks", "verify"),
     ],
 }
-BASE = ["config", "errors", "environment", "naming", "once", "process_memory", "version", "wording"]
+BASE = [
+    "config",
+    "errors",
+    "environment",
+    "naming",
+    "once",
+    "process_memory",
+    "timings",
+    "version",
+    "wording",
+]
 ENTRY_POINTS = ["graphmp", "graphmp.__main__"]
 INSIDE_FUNCTIONS = {
     # (how the module's name begins, how the name of what it imports there begins): why not at the

@@ -38,7 +38,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from graphmp.bench.causes import ENOUGH, Cause, MeasuredStep, causes
 from graphmp.bench.kernels.shares import Shares
-from graphmp.bench.timing.timings import NARROW, Ratio, Spread, speedup, spread, step_time
+from graphmp.timings import NARROW, Ratio, Spread, speedup, spread, step_time
 from graphmp.doctor.devices import Device
 
 SCHEMA = "graphmp.bench/1"

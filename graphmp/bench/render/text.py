@@ -7,7 +7,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 from graphmp.bench import causes
 from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, TENSORFLOW, TIMED, Bench, BenchRun
-from graphmp.bench.timing.timings import Ratio
+from graphmp.timings import Ratio
 from graphmp.wording import plural, printable
 
 _MOST_CAUSES = 4
