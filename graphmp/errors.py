@@ -229,6 +229,11 @@ CODES = {
         "A graph that has options already is given others, which have no effect.",
         "Build another tf.Graph for other options.",
     ),
+    "GMP125": Code(
+        0,
+        "Tuning keeps float32, or couldn't tell which type is faster.",
+        "None is needed where float32 is faster; else do as the reason in the message says.",
+    ),
 }
 
 

@@ -38,8 +38,8 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from graphmp.bench.causes import ENOUGH, Cause, MeasuredStep, causes
 from graphmp.bench.kernels.shares import Shares
-from graphmp.timings import NARROW, Ratio, Spread, speedup, spread, step_time
 from graphmp.doctor.devices import Device
+from graphmp.timings import NARROW, Ratio, Spread, speedup, spread, step_time
 
 SCHEMA = "graphmp.bench/1"
 FLOAT32, GRAPHMP, TENSORFLOW = "float32", "graphmp", "tensorflow"

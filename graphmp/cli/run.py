@@ -28,7 +28,7 @@ converted at its first training step, in the running session. Exit status: the s
 graph can't be converted; 2 for bad usage."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
-_OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "verify")
+_OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "tune", "verify")
 ON_ERROR = ("stop", "float32")
 # The process finds graphmp where this one did; the script's own folder comes first in its path.
 _START = """import sys
@@ -66,6 +66,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=(
             "prove the conversion at its first step, and run both graphs on that batch; say so in a"
             " line"
+        ),
+    )
+    parser.add_argument(
+        "--tune",
+        action="store_true",
+        help=(
+            "train the first steps in float32 and in half precision by turns, time them, keep the"
+            " faster"
         ),
     )
     parser.add_argument(
@@ -132,6 +140,7 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "config": asdict(config),
         "report": args.report,
         "on_error": args.on_error,
+        "tune": args.tune,
         "verify": args.verify,
         "debug_overflow": args.debug_overflow,
         "legacy_imports": args.legacy_imports,

@@ -16,6 +16,7 @@ from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.live_graph import Fate, LiveGraph, Observer, known_live_graph, live_graph
 from graphmp.session.live.words import Words
 from graphmp.session.session_config import with_session_config
+from graphmp.session.tuned.verdict import FLOAT32, Verdict, in_words
 from graphmp.tf_hooks import sessions
 
 _SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()  # created to convert their graph
@@ -33,12 +34,13 @@ class _Converting:
         target: str = "",
         graph: Optional[Any] = None,
         config: Optional[Any] = None,
+        tune: bool = False,
         **options: Any,
     ):
         settings = Config.make(**options)
         config = _with_config(config, target, settings)
         super().__init__(target, graph, config)  # type: ignore[call-arg]
-        _convert_in(self, settings)
+        _convert_in(self, settings, tune)
 
 
 class Session(_Converting, tf.Session):
@@ -53,6 +55,8 @@ class Session(_Converting, tf.Session):
         target: as for tf.Session.
         graph: as for tf.Session.
         config: as for tf.Session; `graphmp.session_config()` is merged into it.
+        tune: whether to train the first steps in float32 and in half precision by turns, and to
+            keep the faster.
         **options: fields of `graphmp.config.Config`.
 
     Raises:
@@ -96,9 +100,15 @@ class _Says(Observer):
         for text in _WORDS.said(step):
             say(text)
 
+    def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
+        if verdict.kept == FLOAT32 or verdict.outcome is None:
+            say("GMP125: " + in_words(verdict, live.config.compute_dtype))
 
-def _convert_in(session: Any, settings: Config) -> None:
-    _watched(session.graph, settings)
+
+def _convert_in(session: Any, settings: Config, tune: bool) -> None:
+    live = _watched(session.graph, settings)
+    if tune:
+        live.tune(runs.as_they_are)
     _SESSIONS.add(session)
 
 
@@ -154,13 +164,16 @@ def _live(session: Any) -> Optional[LiveGraph]:
     return known_live_graph(session.graph) if converts else None
 
 
-def convert_every_session(config: Config, observer: Observer, debug: bool = False) -> None:
+def convert_every_session(
+    config: Config, observer: Observer, debug: bool = False, tune: bool = False
+) -> None:
     """Make every session of the process train like a `Session` with these options.
 
     Args:
         config: the options.
         observer: receives the events of each graph.
         debug: whether to find the first op that isn't finite in every run that trains.
+        tune: whether to time each graph's first steps in both types, and to keep the faster.
     """
 
     def find(session: Any) -> Optional[LiveGraph]:
@@ -169,6 +182,8 @@ def convert_every_session(config: Config, observer: Observer, debug: bool = Fals
             return None
         live = live_graph(session.graph, config, observer)
         live.debug = debug
+        if tune:
+            live.tune(runs.as_they_are)
         return live
 
     sessions.configure(lambda given, target, graph: _with_config(given, target, config))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graphmp.config import Config
@@ -18,6 +18,9 @@ from graphmp.session.live.restored import RestoredScales
 from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
 from graphmp.session.training import trains
+from graphmp.session.tuned.streams import Replay
+from graphmp.session.tuned.tuning import Owner, Request, Tuning, Turn
+from graphmp.session.tuned.verdict import FLOAT32, Verdict
 
 _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: objects that refer to each other are freed together
 _LOCK = threading.Lock()
@@ -59,6 +62,9 @@ class Observer:
     def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
         """A training run had a loss or a gradient that is not finite."""
 
+    def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
+        """The tuning of a graph is over."""
+
 
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
     """The LiveGraph of a tf.Graph, with the first caller's options and the last's observer."""
@@ -77,7 +83,7 @@ def known_live_graph(graph: Any) -> Optional[LiveGraph]:
     return getattr(graph, _ATTRIBUTE, None)
 
 
-class LiveGraph:
+class LiveGraph(Owner):
     """A graph whose sessions fetch the nodes of a conversion instead of its own.
 
     Attributes:
@@ -89,6 +95,7 @@ class LiveGraph:
         gave_up: whether the graph can't be converted and trains in float32.
         observer: receives the graph's events.
         debug: whether to find the first op that isn't finite in each run that trains.
+        tuning: times training steps in both types; None if nobody asked for it.
     """
 
     def __init__(self, graph: Any, config: Config, observer: Observer):
@@ -100,6 +107,8 @@ class LiveGraph:
         self.gave_up = False
         self.observer = observer
         self.debug = False
+        self.tuning: Optional[Tuning] = None
+        self._handles: Dict[Any, Optional[LiveConversion]] = {}
         self._graph = weakref.ref(graph)
         self._lock = threading.RLock()
         self._trains: Dict[Any, bool] = {}  # for each op that has run
@@ -110,7 +119,49 @@ class LiveGraph:
         """The graph's nodes, with their clones."""
         return _UNCONVERTED if self.converted is None else self.converted.nodes
 
-    def prepare(self, session: Any, ops: List[Any]) -> bool:
+    def tune(self, replay: Replay) -> None:
+        """Train by turns from the first step on, and keep the faster type.
+
+        No effect on a graph that has trained.
+
+        Args:
+            replay: runs ops of a session as they are, with feeds.
+        """
+        if self.tuning is None and not self.fate.converted:
+            self.tuning = Tuning(self, replay)
+
+    def turn(self, request: Request) -> Turn:
+        """What computes a run that was prepared."""
+        if self.tuning is None or not self.alternates or self.converted is None:
+            return Turn(self.converted)
+        return self.tuning.turn(request, self.converted)
+
+    @property
+    def alternates(self) -> bool:
+        """Whether both types may train the next step."""
+        return self.tuning is not None and self.tuning.verdict is None
+
+    def set_up(self, handle: Any) -> None:
+        """Called when a partial run was set up: its parts run in the same turn."""
+        if self.alternates:
+            self._handles[handle] = self.converted
+
+    def turn_of(self, handle: Any) -> Turn:
+        """What computes a part of a partial run."""
+        return Turn(self._handles.get(handle, self.converted))
+
+    def decided(self, verdict: Verdict) -> None:
+        assert self.tuning is not None  # it decided
+        if verdict.kept == FLOAT32:
+            self.converted = self.tuning.float32
+        self.observer.tuned(self, verdict)
+
+    @property
+    def _keeps_float32(self) -> bool:
+        verdict = self.tuning.verdict if self.tuning is not None else None
+        return verdict is not None and verdict.kept == FLOAT32
+
+    def prepare(self, session: Any, ops: Sequence[Any]) -> bool:
         """Called before a run of a session: converts the graph if needed.
 
         A conversion is needed for new ops that train, or that save by a Saver unknown to the
@@ -136,15 +187,10 @@ class LiveGraph:
         if self.converted is None:
             self._restored.read(session, path)
 
-    def watched(self, ops: Tuple[Any, ...]) -> List[Any]:
-        """Tensors to fetch with ops that train, to check whether the step is finite."""
-        watch = self.converted.watch if self.converted is not None else None
-        return watch.fetches(ops) if watch is not None else []
-
-    def trained(self, ops: Tuple[Any, ...], values: Sequence[Any]) -> None:
-        """Called after a run that trained, with the values of `watched`."""
+    def trained(self, ops: Tuple[Any, ...], values: Sequence[Any], turn: Turn) -> None:
+        """Called after a run that trained, with the values of `turn.watched`."""
         self.steps += 1
-        watch = self.converted.watch if self.converted is not None else None
+        watch = turn.conversion.watch if turn.conversion is not None else None
         if values and watch is not None:
             for step in watch.seen(ops, values, self.steps):
                 self.observer.not_finite(self, step)
@@ -158,7 +204,8 @@ class LiveGraph:
         """Make the conversion include ops that never ran before."""
         found = {op: trains(op.graph, [op]) for op in ops}
         late = [op for op in ops if not self.nodes.knows(op.name)]
-        if late and not self.gave_up and (any(found[op] for op in late) or self._saves(late)):
+        fixed = self.gave_up or self._keeps_float32
+        if late and not fixed and (any(found[op] for op in late) or self._saves(late)):
             self._try_to_convert()
         elif late and self.converted is not None:
             self.converted = self.converted._replace(nodes=followed(self.nodes, late))
@@ -193,3 +240,13 @@ class LiveGraph:
         self.converted = convert(graph, self.config, self.nodes.added, self.debug)
         self.observer.converted(self)
         self.converted = self.converted._replace(original=None, meta_graph=None)
+        if self.tuning is not None and self.alternates:
+            self.tuning.begin(graph, self.config, self.converted, self._float32(graph))
+
+    def _float32(self, graph: Any) -> Optional[LiveConversion]:
+        """A conversion that clips gradients, and computes in float32; None without a clip."""
+        if not self.config.clip_norm:
+            return None
+        config = replace(self.config, compute_dtype="float32", loss_scale="none")
+        found = convert(graph, config, self.nodes.added, debug=False)
+        return found._replace(original=None, meta_graph=None)
