@@ -81,9 +81,11 @@ ROOMS = {
         "policy",
         "recipe",
         "report",
+        "rewrite",
         "scaling",
         "session",
         "tf_hooks",
+        "tuning",
     ],
     "cli": [
         *(

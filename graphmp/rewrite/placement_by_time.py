@@ -7,8 +7,8 @@ Ops on the allow list are free here too: they cost their own time in either dtyp
 - casts, and what all-reduces and comparisons read, as in `placement.py`;
 - nodes whose kernel is part of another's have its dtype, if both are free: u <-> v, infinite.
 
-Units that painting made float32, and those that --force_compute made half, stay so. Where float32
-was faster as a whole than the same placement before, all that is free is float32.
+Units that painting made float32, and those that --force_compute made half, stay so. Where the whole
+step was timed with the same placement, and was faster in float32 or placed by bytes, that is taken.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
+import math
 from typing import AbstractSet, Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 from graphmp.policy.reason import MEASURED, USER_RULE, Reason
@@ -25,10 +26,10 @@ from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.placement import SINK, SOURCE, Arc, by_cut, place, tensor_arcs, vertex_of
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tuning import prediction as predictions
-from graphmp.tuning.costs import FLOAT32, Costs
+from graphmp.tuning.costs import BYTES, FLOAT32, TUNED, Costs
+from graphmp.tuning.costs import HALF as HALVED
 
 _INFINITE = float("inf")
-_TUNED = "tuned"
 
 
 class Timed(NamedTuple):
@@ -40,14 +41,14 @@ class Timed(NamedTuple):
         saved: nanoseconds of a step below float32, by name: "bytes" for the placement by bytes,
             "half" with all that is free in half precision, "tuned" for this one.
         digest: of the nodes in half precision.
-        fell_back: whether all is float32, which was faster as a whole.
+        kept: "tuned"; or what was faster as a whole, "float32" or "bytes".
     """
 
     placed: List[Paint]
     nodes: Dict[str, int]
     saved: Dict[str, float]
     digest: str
-    fell_back: bool
+    kept: str
 
 
 def place_by_time(
@@ -73,19 +74,25 @@ def place_by_time(
     placed = by_cut(graph, groups, loose, arcs, lambda unit, p: p.reason)
     step = _Step(graph, groups, times)
     by_bytes = place(graph, groups, painted, compute_dtype)
-    all_half = [Paint(HALF, p.reason) if p.colour == FREE else p for p in loose]
     saved = {
         name: -step.cost(each)
-        for name, each in (("bytes", by_bytes), ("half", all_half), (_TUNED, placed))
+        for name, each in ((BYTES, by_bytes), (HALVED, all_half(loose)), (TUNED, placed))
     }
     digest = digest_of(graph, placed)
-    fell_back = costs.faster == FLOAT32 and digest == costs.placement
-    if fell_back:
+    kept = costs.faster if costs.faster and costs.placement in ("", digest) else TUNED
+    if kept == FLOAT32:
         reason = Reason(MEASURED, _whole_step(costs, compute_dtype))
         placed = [Paint(FLOAT, reason) if p.colour == FREE else p for p in loose]
+    elif kept == BYTES:
+        placed = by_bytes
     else:
         placed = _explained(placed, loose, step, compute_dtype)
-    return Timed(placed, step.known(), saved, digest, fell_back)
+    return Timed(placed, step.known(), saved, digest, kept)
+
+
+def all_half(loose: List[Paint]) -> List[Paint]:
+    """All that is free in half precision."""
+    return [p._replace(colour=HALF) if p.colour == FREE else p for p in loose]
 
 
 def loosened(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> List[Paint]:
@@ -265,7 +272,12 @@ def duration(nanoseconds: float) -> str:
 
 
 def _whole_step(costs: Costs, compute_dtype: str) -> str:
-    """`the whole step takes 50 ms in float32, 53 ms with what is faster alone in bfloat16`."""
-    times = [costs.steps.get(name) for name in (FLOAT32, _TUNED)]
-    said = [duration(time.nanoseconds) if time is not None else "?" for time in times]
-    return "the whole step takes %s in float32, %s with parts of it in %s" % (*said, compute_dtype)
+    """`the whole step takes 50 ms in float32, 53 ms with parts of it in bfloat16`."""
+    part = TUNED if TUNED in costs.steps else HALVED
+    said = []
+    for name in (FLOAT32, part):
+        time = costs.steps.get(name)
+        given_up = "more than " if time is not None and math.isinf(time.high) else ""
+        said.append(given_up + duration(time.nanoseconds) if time is not None else "?")
+    what = "parts of it" if part == TUNED else "what may be"
+    return "the whole step takes %s in float32, %s with %s in %s" % (*said, what, compute_dtype)

@@ -9,6 +9,8 @@ from typing import Mapping, NamedTuple, Optional, Sequence, Tuple
 from scipy.special import bdtrik
 
 FLOAT32, HALF = "float32", "half"  # the two types in which a step was measured
+BYTES, TUNED = "bytes", "tuned"  # and two ways to place casts
+SEQUENTIAL = "%s_sequential"  # a step whose ops run one at a time
 _TAIL = 0.025  # of a 95% interval
 
 
@@ -111,13 +113,13 @@ class Costs:
         casts: by dtype and size.
         nodes: of the measured graph, by name.
         overhead: nanoseconds to start one more operation.
-        steps: times of the whole step, by name: FLOAT32, HALF, others.
+        steps: times of the whole step, by name: FLOAT32, HALF, BYTES, TUNED; SEQUENTIAL ones.
         source: the measured graph, as the user named it.
         batch_size: the first dimension of its batches; None if nothing was fed.
         complete: False if the measurement was interrupted.
-        faster: the name of the step that was faster in turns, "float32" or "tuned"; empty if that
-            wasn't measured.
-        placement: digest of the placement that `faster` compared with float32.
+        faster: the name of the step that was the fastest in turns, FLOAT32, BYTES or TUNED; empty
+            if that wasn't measured.
+        placement: digest of the placement that `faster` is about; empty for any.
     """
 
     machine: Machine

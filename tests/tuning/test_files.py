@@ -107,7 +107,7 @@ def test_the_schema_names_every_field():
     ],
 )
 def test_what_is_no_costs_is_refused(tmp_path, fields, found):
-    with pytest.raises(GraphmpError, match="GMP002: --costs=.*x.costs: found no costs") as error:
+    with pytest.raises(GraphmpError, match=r"GMP002: --costs=.*x\.costs: found no costs") as error:
         files.read(written(tmp_path, **fields))
     assert found in error.value.message
 
@@ -116,7 +116,7 @@ def test_what_is_no_costs_is_refused(tmp_path, fields, found):
 def test_what_cannot_be_read(tmp_path, text):
     path = tmp_path / "x.costs"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(GraphmpError, match="GMP003: --costs=.*x.costs: cannot be read"):
+    with pytest.raises(GraphmpError, match=r"GMP003: --costs=.*x\.costs: cannot be read"):
         files.read(str(path))
 
 
