@@ -18,6 +18,8 @@ FLOAT32_MIN, FLOAT32_MAX = (
 _MOST_STEPS = 2**62
 REPEATED = ("keep_float32", "force_compute", "fetch", "loss", "train_op", "gradient_scope")
 
+_SHOWN_IF_GIVEN = ("costs",)  # files converted without them don't mention them
+
 LossScaleOption = Union[None, str, float, Callable[[Any], Any], Any]
 
 
@@ -43,6 +45,7 @@ class Config:
     force_compute: Tuple[str, ...] = ()
     op_policy: str = ""
     ranges: str = ""
+    costs: str = ""
     fetch: Tuple[str, ...] = ()
     loss: Tuple[str, ...] = ()
     train_op: Tuple[str, ...] = ()
@@ -131,7 +134,7 @@ class Config:
     def for_built_graphs(self) -> str:
         """The first flag that only the rewrite supports, for built graphs; or empty."""
         return self.names_training or next(
-            (name for name in ("ranges", "allreduce_half") if getattr(self, name)), ""
+            (name for name in ("ranges", "costs", "allreduce_half") if getattr(self, name)), ""
         )
 
     @property
@@ -154,6 +157,7 @@ class Config:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in flags.items()
+            if name not in _SHOWN_IF_GIVEN or value
         }
 
     def flagfile_lines(self) -> List[str]:
@@ -162,7 +166,7 @@ class Config:
         default["compute_dtype"] = Config.compute_dtype
         lines: List[str] = []
         for name, value in sorted(self.as_flags().items()):
-            if value == default[name]:
+            if value == default.get(name):
                 continue
             values = value if isinstance(value, list) else [value]
             lines += ["--%s" % name if v is True else "--%s=%s" % (name, _text(v)) for v in values]

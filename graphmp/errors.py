@@ -145,6 +145,11 @@ CODES = {
         "The script uses tf.estimator, which this TensorFlow lacks.",
         "Run it on TensorFlow 2.15.1, or on 1.15.5.",
     ),
+    "GMP027": Code(
+        BAD_INPUT,
+        "The costs were measured on another machine, or for another half precision.",
+        "Run `graphmp tune` on the machine that trains, with the same --compute_dtype.",
+    ),
     "GMP101": Code(
         0,
         "The build function was not observed in float32 first, so every float argument was cast.",

@@ -19,7 +19,7 @@ ROOMS = {
     "report": ["compare", "graph", "policy"],
     "loss_scale": ["graph", "tf_hooks"],
     "scaling": ["graph", "loss_scale", "policy", "tf_hooks"],
-    "rewrite": ["graph", "policy", "report", "scaling", "tf_hooks"],
+    "rewrite": ["graph", "policy", "report", "scaling", "tf_hooks", "tuning"],
     "recipe": ["graph", "loss_scale", "policy", "report", "rewrite", "scaling", "tf_hooks"],
     "session": [
         "compare",
@@ -71,6 +71,7 @@ ROOMS = {
         "verify",
     ],
     "doctor": [],
+    "tuning": ["doctor"],
     "bench": [
         "conversion",
         "doctor",
@@ -80,9 +81,11 @@ ROOMS = {
         "policy",
         "recipe",
         "report",
+        "rewrite",
         "scaling",
         "session",
         "tf_hooks",
+        "tuning",
     ],
     "cli": [
         *(

@@ -26,7 +26,8 @@ class FlagGroup(NamedTuple):
 GROUPS = (
     FlagGroup("dtype, engine, fallbacks", ("compute_dtype", "engine", "engine_strict", "on_error")),
     FlagGroup(
-        "what stays float32", ("keep_float32", "force_compute", "op_policy", "ranges", "fetch")
+        "what stays float32",
+        ("keep_float32", "force_compute", "op_policy", "ranges", "costs", "fetch"),
     ),
     FlagGroup(
         "loss scale and gradients",

@@ -8,7 +8,7 @@ from typing import List, Optional
 
 from absl import app, flags
 
-from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run, verify
+from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run, tune, verify
 from graphmp.cli.parser import build_parser, split_script_arguments
 from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.version import __version__
@@ -22,6 +22,7 @@ COMMANDS = {
     "explain": explain,
     "inspect": inspect,
     "run": run,
+    "tune": tune,
     "verify": verify,
 }
 

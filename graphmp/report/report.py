@@ -116,6 +116,8 @@ def make_report(
         ],
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
+    if record.costs:
+        report["costs"] = dict(record.costs)
     report["checks"] = [
         {"name": c.name, "status": c.verdict, "text": c.text}
         for c in explained(differences, report).claims

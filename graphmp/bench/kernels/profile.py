@@ -61,8 +61,15 @@ def kernels_of_run(run_metadata: tf.RunMetadata) -> Dict[str, List[Kernel]]:
 
 def shapes_in(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, int, Any]]:
     """Node, output and TensorShapeProto of each tensor in a RunMetadata."""
+    for name, slot, _, shape in outputs_in(run_metadata):
+        yield name, slot, shape
+
+
+def outputs_in(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, int, int, Any]]:
+    """Node, output, dtype and TensorShapeProto of each tensor in a RunMetadata."""
     for device in run_metadata.step_stats.dev_stats:
         for stats in device.node_stats:
             for output in stats.output:
                 if output.tensor_description.HasField("shape"):
-                    yield stats.node_name, output.slot, output.tensor_description.shape
+                    tensor = output.tensor_description
+                    yield stats.node_name, output.slot, tensor.dtype, tensor.shape

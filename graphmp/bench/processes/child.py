@@ -18,12 +18,18 @@ from typing import IO, Any, Dict, Iterator, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY
+from graphmp.bench.kernels.profile import outputs_in
 from graphmp.bench.kernels.shares import shares
-from graphmp.bench.processes import accumulation, feeds, memory, pipeline
+from graphmp.bench.processes import accumulation, casts, feeds, memory, pipeline
 from graphmp.bench.processes.processes import END, ENDED, says_no_memory
-from graphmp.bench.processes.timed_session import TimedSession, TrainingFile
+from graphmp.bench.processes.timed_session import (
+    AS_THEY_ARE,
+    ONE_BY_ONE,
+    TimedSession,
+    TrainingFile,
+)
 from graphmp.errors import GraphmpError
-from graphmp.session.steps.step_stats import peak_bytes
+from graphmp.session.steps.step_stats import peak_bytes, runs_by_node
 from graphmp.wording import first_line
 
 _STDOUT = 1
@@ -104,6 +110,40 @@ class Child:
     def steps(self, variant: str, path: str, count: int) -> List[float]:
         """Times steps of a variant that is open."""
         return self._open[variant].timed(self._batches[path], count)
+
+    def tensors(self, variant: str, path: str) -> Dict[str, Any]:
+        """Runs of each node in a step that nothing optimises; slot, dtype, shape of its outputs."""
+        training = TimedSession(self._trainings[variant], self._gpu_memory, AS_THEY_ARE)
+        try:
+            trace = training.traced(feeds.read(path, 1)[0])
+        finally:
+            training.close()
+        outputs: Dict[str, List[Any]] = {}
+        for name, slot, dtype, shape in outputs_in(trace):
+            outputs.setdefault(name, []).append([slot, dtype, [dim.size for dim in shape.dim]])
+        return {
+            name: [runs.runs, outputs.get(name, [])] for name, runs in runs_by_node(trace).items()
+        }
+
+    def trace(self, variant: str, path: str) -> List[Any]:
+        """Seconds of an untraced step; and nanoseconds, runs and op of each node in a traced one.
+
+        Ops run one at a time. The session stays open, and its first call warms it up.
+        """
+        batch = feeds.read(path, 1)[0]
+        if variant not in self._open:
+            self._open[variant] = TimedSession(
+                self._trainings[variant], self._gpu_memory, ONE_BY_ONE
+            )
+            self._open[variant].step(batch)
+        training = self._open[variant]
+        alone = training.timed([batch], 1)[0]
+        nodes = runs_by_node(training.traced(batch))
+        return [alone, {name: [1e9 * each.seconds, *each[1:]] for name, each in nodes.items()}]
+
+    def casts(self, dtype: str, sizes: List[int], seconds: float) -> List[List[Any]]:
+        """Nanoseconds of casts to float32 and to half precision, by size: dtype, size, samples."""
+        return casts.measure(dtype, sizes, seconds)
 
     def close(self, variant: str) -> None:
         """Free a variant's resources."""

@@ -1,0 +1,50 @@
+"""Costs made by hand."""
+
+from __future__ import annotations
+
+from graphmp.tuning.costs import (
+    CastTime,
+    Costs,
+    Machine,
+    Measurement,
+    NodeCost,
+    Signature,
+    TensorType,
+    Time,
+)
+
+MACHINE = Machine("CPU", "2.21.0", 2)
+
+
+def exactly(nanoseconds):
+    """A time without a spread."""
+    return Time(nanoseconds, nanoseconds, nanoseconds, 3)
+
+
+def signature(op, *shapes, attributes=(), outputs=()):
+    """A signature of float32 tensors."""
+    return Signature(
+        op,
+        tuple(attributes),
+        tuple(TensorType("float32", shape) for shape in shapes),
+        tuple(TensorType("float32", shape) for shape in outputs),
+    )
+
+
+def of_nodes(times, cast, signatures=None, **fields):
+    """Costs of the nodes of a graph.
+
+    Args:
+        times: nanoseconds in float32 and in half, by name.
+        cast: nanoseconds of any cast.
+        signatures: of the nodes, by name; else they are of the op that the name begins with.
+        fields: of the Costs.
+    """
+    rows = [
+        Measurement((signatures or {}).get(name, signature(name)), *map(exactly, pair))
+        for name, pair in times.items()
+    ]
+    nodes = {name: NodeCost(number) for number, name in enumerate(times)}
+    casts = [CastTime(to, size, exactly(cast)) for to in ("float32", "half") for size in (1, 2**20)]
+    values = dict(machine=MACHINE, compute_dtype="float16", measurements=tuple(rows))
+    return Costs(**{**values, "casts": tuple(casts), "nodes": nodes, **fields})
