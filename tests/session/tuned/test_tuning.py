@@ -11,8 +11,8 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.session.live.live_graph import known_live_graph
 from graphmp.session.tuned import tuning as module
-from graphmp.session.tuned.turns import FEWEST_STEPS, MOST_STEPS
 from graphmp.session.tuned.tuning import Request
+from graphmp.session.tuned.turns import FEWEST_STEPS
 from graphmp.session.tuned.verdict import FLOAT32, HALF, Verdict, in_words
 from tests.support.training import AS_WRITTEN
 
@@ -201,7 +201,7 @@ class Skipping:
 
 def test_a_step_that_runs_out_of_memory_is_repeated(graph, monkeypatch):
     build()
-    session, clock = tuned(graph, FLOAT32)
+    session, _ = tuned(graph, FLOAT32)
     whole = module._Timed.timed
 
     def short_of_memory(turn, run):
@@ -300,7 +300,7 @@ def test_shapes_of_a_pipeline_are_compared(graph):
 
 def test_training_code_that_comes_later_begins_again(graph):
     loss = build()
-    session, clock = tuned(graph, HALF)
+    session, _ = tuned(graph, HALF)
     with session:
         losses(session, 10)
         more = tf.train.GradientDescentOptimizer(0.0).minimize(loss)
