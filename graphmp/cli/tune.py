@@ -214,7 +214,7 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
     if held_back:
         yield [
             "predicts",
-            "half of %d held-back times within %.0f%%, nine tenths within %.0f%%"
+            "%d held-back times: half of the time within %.0f%%, nine tenths within %.0f%%"
             % (held_back["measurements"], 100 * held_back["error"], 100 * held_back["worst"]),
         ]
 

@@ -16,7 +16,7 @@ from graphmp.rewrite.placement_by_time import Timed
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.recognise import Recognised
 from graphmp.scaling.insertion.insert import Inserted
-from graphmp.tuning.costs import FLOAT32, SEQUENTIAL, Costs
+from graphmp.tuning.costs import FLOAT32, OPERATIONS, Costs
 from graphmp.tuning.prediction import Prediction
 
 
@@ -142,7 +142,7 @@ def _predicted_steps(costs: Costs, saved: Mapping[str, float]) -> Dict[str, floa
 
     Ops that run side by side save in proportion. Empty if the float32 step wasn't timed.
     """
-    alone, together = (costs.steps.get(name) for name in (SEQUENTIAL % FLOAT32, FLOAT32))
+    alone, together = (costs.steps.get(name) for name in (OPERATIONS % FLOAT32, FLOAT32))
     if alone is None or not alone.nanoseconds:
         return {}
     scale = (together or alone).nanoseconds / alone.nanoseconds

@@ -1,11 +1,10 @@
 """Costs made of traces: the runs of each node in steps of float32 and of half precision.
 
-1. A node's time in a type is the median over the traced steps, divided by its runs; operations of
-   one signature share their samples.
+1. A node's time in a type is the median over the quicker half of the traced steps, divided by its
+   runs; operations of one signature share their samples.
 2. TensorFlow fuses ops: a node that runs another op than its own includes those before it that
    don't run. Their times, in whichever type they still run alone, are added to it, in both types.
 3. A node that runs in neither type takes no time: constants are folded, ops removed.
-4. What starting an op takes is the rest of an untraced step, for each node that runs.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from graphmp.tuning.costs import (
     Signature,
     Time,
     median_time,
+    quicker_half,
 )
 from graphmp.tuning.signatures import FUSED
 
@@ -35,11 +35,9 @@ class TracedStep(NamedTuple):
     """A step, run one op at a time.
 
     Attributes:
-        seconds: of the same step without the trace.
         nodes: what ran, by name.
     """
 
-    seconds: float
     nodes: Mapping[str, Ran]
 
 
@@ -134,14 +132,20 @@ def fused(nodes: Mapping[str, Node], steps: Iterable[TracedStep]) -> Dict[str, s
     return found
 
 
-def start_of_an_op(steps: Iterable[TracedStep]) -> float:
-    """Nanoseconds of a step that no kernel takes, for each node that runs; the median."""
-    found = [
-        max(0.0, 1e9 * step.seconds - sum(ran.nanoseconds for ran in step.nodes.values()))
-        / max(1, len(step.nodes))
-        for step in steps
-    ]
-    return median_time(found).nanoseconds if found else 0.0
+def added_up(steps: Sequence[TracedStep], start: float) -> Time:
+    """The sum of the operations of a step, each by the quicker half of its samples.
+
+    Args:
+        steps: traced steps.
+        start: nanoseconds to start an operation.
+    """
+    samples: Dict[str, List[float]] = collections.defaultdict(list)
+    for step in steps:
+        for name, ran in step.nodes.items():
+            samples[name].append(start + ran.nanoseconds)
+    times = [median_time(quicker_half(each)) for each in samples.values()]
+    sums = [sum(time[place] for time in times) for place in range(3)]
+    return Time(sums[0], sums[1], sums[2], len(steps))
 
 
 def cast_times(samples: Iterable[Tuple[str, int, Sequence[float]]]) -> Tuple[CastTime, ...]:
@@ -150,7 +154,7 @@ def cast_times(samples: Iterable[Tuple[str, int, Sequence[float]]]) -> Tuple[Cas
     for to, elements, times in samples:
         pooled[to, elements] += times
     return tuple(
-        CastTime(to, elements, median_time(times))
+        CastTime(to, elements, median_time(quicker_half(times)))
         for (to, elements), times in sorted(pooled.items())
     )
 
@@ -172,4 +176,4 @@ def _sum(step: TracedStep, names: Sequence[str]) -> float:
 
 
 def _time(samples: Sequence[float]) -> Optional[Time]:
-    return median_time(samples) if samples else None
+    return median_time(quicker_half(samples)) if samples else None

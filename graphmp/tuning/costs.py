@@ -10,7 +10,7 @@ from scipy.special import bdtrik
 
 FLOAT32, HALF = "float32", "half"  # the two types in which a step was measured
 BYTES, TUNED = "bytes", "tuned"  # and two ways to place casts
-SEQUENTIAL = "%s_sequential"  # a step whose ops run one at a time
+OPERATIONS = "%s_operations"  # the sum of a step's operations, which ran one at a time
 _TAIL = 0.025  # of a 95% interval
 
 
@@ -46,7 +46,7 @@ class Time(NamedTuple):
     """A measured time in nanoseconds.
 
     Attributes:
-        nanoseconds: the median.
+        nanoseconds: the median; of an operation that of the quicker half of its samples.
         low: lower end of the 95% interval of the median.
         high: its upper end; infinite if the measurement was given up after `nanoseconds`.
         samples: how many there were.
@@ -113,7 +113,8 @@ class Costs:
         casts: by dtype and size.
         nodes: of the measured graph, by name.
         overhead: nanoseconds to start one more operation.
-        steps: times of the whole step, by name: FLOAT32, HALF, BYTES, TUNED; SEQUENTIAL ones.
+        steps: times of the whole step, by name: FLOAT32, HALF, BYTES, TUNED; OPERATIONS of the
+            first two.
         source: the measured graph, as the user named it.
         batch_size: the first dimension of its batches; None if nothing was fed.
         complete: False if the measurement was interrupted.
@@ -146,3 +147,8 @@ def median_time(nanoseconds: Sequence[float]) -> Time:
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
     below = math.floor(float(bdtrik(_TAIL, count, 0.5))) if count > 5 else 0
     return Time(middle, ordered[below], ordered[count - 1 - below], count)
+
+
+def quicker_half(nanoseconds: Sequence[float]) -> Sequence[float]:
+    """The lower half of some samples: other work on a machine only ever adds time."""
+    return sorted(nanoseconds)[: (len(nanoseconds) + 1) // 2]

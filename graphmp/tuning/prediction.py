@@ -49,8 +49,8 @@ class HeldBack(NamedTuple):
 
     Attributes:
         measurements: those that were predicted.
-        error: the median relative error.
-        worst: the relative error that nine tenths stay below.
+        error: the relative error that measurements of half of the time stay below.
+        worst: the relative error that those of nine tenths of the time stay below.
     """
 
     measurements: int
@@ -111,7 +111,7 @@ class Prediction:
             errors += curves.errors()
         if not errors:
             return None
-        return HeldBack(len(errors), float(np.median(errors)), float(np.percentile(errors, 90)))
+        return HeldBack(len(errors), _below(errors, 0.5), _below(errors, 0.9))
 
     def _distance(self, signature: Signature) -> Callable[[Measurement], float]:
         wanted = work(signature, self.costs.batch_size)
@@ -162,15 +162,23 @@ class _Curves:
         rate = self._per_work.get(_is_product(signature.op))
         return None if rate is None else rate * size
 
-    def errors(self) -> List[float]:
-        """The relative errors of measurements that are predicted by the others of their op."""
+    def errors(self) -> List[Tuple[float, float]]:
+        """Relative errors of measurements predicted by the others of their op; and their times."""
         found = []
         for curve in self._points.values():
             for place, (size, nanoseconds) in enumerate(curve):
                 others = curve[:place] + curve[place + 1 :]
                 if len(curve) >= _LEAST_HELD_BACK and nanoseconds > 0:
-                    found.append(abs(interpolated(others, size) / nanoseconds - 1))
+                    error = abs(interpolated(others, size) / nanoseconds - 1)
+                    found.append((error, nanoseconds))
         return found
+
+
+def _below(errors: Sequence[Tuple[float, float]], share: float) -> float:
+    """The error that a share of the time stays below."""
+    ordered = sorted(errors)
+    times = np.cumsum([time for _, time in ordered])
+    return ordered[int(np.searchsorted(times, share * times[-1]))][0]
 
 
 def interpolated(curve: Curve, size: float) -> float:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from graphmp.graph.shapes.shapes import with_inferred_shapes
+from graphmp.rewrite.node_times import signature_in
+from graphmp.rewrite.units import TypedGraph
+from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.tuning.costs import (
     CastTime,
     Costs,
@@ -31,20 +35,22 @@ def signature(op, *shapes, attributes=(), outputs=()):
     )
 
 
-def of_nodes(times, cast, signatures=None, **fields):
+def of_nodes(meta_graph, times, cast, **fields):
     """Costs of the nodes of a graph.
 
     Args:
+        meta_graph: the graph.
         times: nanoseconds in float32 and in half, by name.
         cast: nanoseconds of any cast.
-        signatures: of the nodes, by name; else they are of the op that the name begins with.
         fields: of the Costs.
     """
+    graph = TypedGraph(with_inferred_shapes(meta_graph.graph_def), OpDefs(meta_graph))
     rows = [
-        Measurement((signatures or {}).get(name, signature(name)), *map(exactly, pair))
-        for name, pair in times.items()
+        Measurement(signature_in(graph, name), *map(exactly, pair)) for name, pair in times.items()
     ]
     nodes = {name: NodeCost(number) for number, name in enumerate(times)}
-    casts = [CastTime(to, size, exactly(cast)) for to in ("float32", "half") for size in (1, 2**20)]
-    values = dict(machine=MACHINE, compute_dtype="float16", measurements=tuple(rows))
+    casts = [
+        CastTime(to, size, exactly(cast)) for to in ("float32", "half") for size in (1, 16, 2**20)
+    ]
+    values = {"machine": MACHINE, "compute_dtype": "float16", "measurements": tuple(rows)}
     return Costs(**{**values, "casts": tuple(casts), "nodes": nodes, **fields})

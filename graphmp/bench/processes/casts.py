@@ -11,11 +11,12 @@ import tensorflow.compat.v1 as tf
 from graphmp.session.steps.step_stats import runs_by_node
 
 _RUNS = 9  # of each size, at most
+_CHAIN, _TINY = 200, 1  # casts, and elements of each
 _NAMES = {"half": "down", "float32": "up"}
 
 
-def measure(dtype: str, sizes: Sequence[int], seconds: float) -> List[List[Any]]:
-    """Nanoseconds of casts.
+def measure(dtype: str, sizes: Sequence[int], seconds: float) -> List[Any]:
+    """Nanoseconds to start an op, and of casts.
 
     Args:
         dtype: the half precision.
@@ -23,7 +24,8 @@ def measure(dtype: str, sizes: Sequence[int], seconds: float) -> List[List[Any]]
         seconds: to spend, about.
 
     Returns:
-        What each cast makes ("half" or "float32"), its elements, its samples.
+        The start of an op; and for each cast what it makes ("half" or "float32"), its elements, its
+        samples.
     """
     half = tf.as_dtype(dtype)
     with tf.Graph().as_default():
@@ -39,7 +41,26 @@ def measure(dtype: str, sizes: Sequence[int], seconds: float) -> List[List[Any]]
             for place, size in enumerate(sizes):
                 share = (ends - time.monotonic()) / (len(sizes) - place)
                 found += _of_size(session, target, given, size, share)
-            return found
+            start = _start_of_an_op(session, given, half)
+            return [start, found]
+
+
+def _start_of_an_op(session: Any, given: Any, half: Any) -> float:
+    """Nanoseconds that an op takes besides its kernel: a long chain of tiny casts against one."""
+    ends = []
+    value = given
+    for place in range(_CHAIN):
+        value = tf.cast(value, half if place % 2 == 0 else tf.float32)
+        ends += [value.op] if place in (0, _CHAIN - 1) else []
+    few: List[float] = []
+    many: List[float] = []
+    tiny = {given: np.zeros(_TINY, np.float32)}
+    for _ in range(_RUNS):
+        for op, times in zip(ends, (few, many)):
+            began = time.perf_counter()
+            session.run(op, tiny)
+            times.append(time.perf_counter() - began)
+    return max(0.0, 1e9 * (min(many) - min(few)) / (_CHAIN - 1))
 
 
 def _of_size(session: Any, target: Any, given: Any, size: int, seconds: float) -> List[List[Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import sys
 import time
 import traceback
@@ -33,6 +34,7 @@ from graphmp.session.steps.step_stats import peak_bytes, runs_by_node
 from graphmp.wording import first_line
 
 _STDOUT = 1
+_FED = re.compile(r"_arg_(.+)_(\d+)_\d+$")  # the node that stands for a fed tensor
 _TRACES = 3  # the quickest step is the least disturbed one
 
 
@@ -120,13 +122,16 @@ class Child:
             training.close()
         outputs: Dict[str, List[Any]] = {}
         for name, slot, dtype, shape in outputs_in(trace):
+            fed = _FED.match(name)
+            name, slot = (fed.group(1), int(fed.group(2))) if fed else (name, slot)
             outputs.setdefault(name, []).append([slot, dtype, [dim.size for dim in shape.dim]])
-        return {
-            name: [runs.runs, outputs.get(name, [])] for name, runs in runs_by_node(trace).items()
+        ran = {
+            name: [runs.runs, outputs.pop(name, [])] for name, runs in runs_by_node(trace).items()
         }
+        return {**ran, **{name: [1, rows] for name, rows in outputs.items()}}
 
-    def trace(self, variant: str, path: str) -> List[Any]:
-        """Seconds of an untraced step; and nanoseconds, runs and op of each node in a traced one.
+    def trace(self, variant: str, path: str) -> Dict[str, Any]:
+        """Nanoseconds, runs and executed op of each node in a traced step.
 
         Ops run one at a time. The session stays open, and its first call warms it up.
         """
@@ -136,13 +141,11 @@ class Child:
                 self._trainings[variant], self._gpu_memory, ONE_BY_ONE
             )
             self._open[variant].step(batch)
-        training = self._open[variant]
-        alone = training.timed([batch], 1)[0]
-        nodes = runs_by_node(training.traced(batch))
-        return [alone, {name: [1e9 * each.seconds, *each[1:]] for name, each in nodes.items()}]
+        nodes = runs_by_node(self._open[variant].traced(batch))
+        return {name: [1e9 * each.seconds, *each[1:]] for name, each in nodes.items()}
 
-    def casts(self, dtype: str, sizes: List[int], seconds: float) -> List[List[Any]]:
-        """Nanoseconds of casts to float32 and to half precision, by size: dtype, size, samples."""
+    def casts(self, dtype: str, sizes: List[int], seconds: float) -> List[Any]:
+        """Nanoseconds to start an op, and of casts by size: dtype, size, samples."""
         return casts.measure(dtype, sizes, seconds)
 
     def close(self, variant: str) -> None:

@@ -21,19 +21,18 @@ from graphmp.tuning.assemble import (
     Node,
     Ran,
     TracedStep,
+    added_up,
     assemble,
     cast_times,
-    start_of_an_op,
 )
 from graphmp.tuning.costs import (
     FLOAT32,
     HALF,
-    SEQUENTIAL,
+    OPERATIONS,
     CastTime,
     Costs,
     Machine,
     Time,
-    median_time,
 )
 
 _ROUNDS = (3, 40)  # of traces: at least, if there is time; at most
@@ -49,22 +48,32 @@ class Traces:
     Attributes:
         steps: traced steps, by FLOAT32 and HALF.
         casts: dtype, elements and samples of casts timed alone.
+        start: nanoseconds to start one more operation.
         given_up: seconds after which the step in half precision was given up; 0 if it wasn't.
         complete: whether all was measured that was to be.
     """
 
-    def __init__(self, original: tf.MetaGraphDef, half: tf.MetaGraphDef, tensors: Dict[str, Any]):
+    def __init__(
+        self,
+        original: tf.MetaGraphDef,
+        half: tf.MetaGraphDef,
+        targets: Sequence[str],
+        tensors: Dict[str, Any],
+    ):
         """Nothing is measured yet.
 
         Args:
             original: the float32 graph.
+            targets: the nodes of a step.
             half: the same with everything in half precision that may be.
             tensors: runs and outputs of each node, as the order `tensors` answers.
         """
         self.steps: Dict[str, List[TracedStep]] = {FLOAT32: [], HALF: []}
         self.casts: List[Tuple[str, int, List[float]]] = []
+        self.start = 0.0
         self.given_up = 0.0
         self.complete = False
+        self._targets = targets
         self._tensors = tensors
         self._graph = TypedGraph(shaped(original.graph_def, tensors), OpDefs(original))
         self._half = half.graph_def
@@ -81,7 +90,7 @@ class Traces:
         float32, half = self.steps[FLOAT32], self.steps[HALF]
         found: Assembled = assemble(self._nodes(), float32, half)
         steps = {
-            SEQUENTIAL % name: median_time([1e9 * step.seconds for step in each])
+            OPERATIONS % name: added_up(each, self.start)
             for name, each in self.steps.items()
             if each
         }
@@ -94,7 +103,7 @@ class Traces:
             measurements=found.measurements,
             casts=self._cast_times(),
             nodes=found.nodes,
-            overhead=start_of_an_op([*float32, *half]),
+            overhead=self.start,
             steps=steps,
             source=source,
             batch_size=batch_size,
@@ -103,17 +112,18 @@ class Traces:
         )
 
     def _nodes(self) -> Dict[str, Node]:
-        """The nodes that ran and whose dtype may change, or that fused kernels may include."""
+        """The nodes of a step that have a float32 type."""
         graph, view = self._graph, self._graph.view
-        names = [name for name in view.nodes if name in self._tensors and graph.units_of(name)]
+        step = view.ancestors(self._targets)
         return {
             name: Node(
                 signature_in(graph, name),
                 tuple(port.node for port in view.inputs(name)),
-                tuple({consumer.node for consumer in view.consumers(name)} & self._tensors.keys()),
-                self._tensors[name][0],
+                tuple({consumer.node for consumer in view.consumers(name)} & step),
+                self._tensors.get(name, (1,))[0],
             )
-            for name in names
+            for name in view.nodes
+            if name in step and graph.units_of(name)
         }
 
     def _cast_times(self) -> Tuple[CastTime, ...]:
@@ -160,7 +170,8 @@ def measure(
         GraphmpError: GMP024 if the float32 step doesn't run.
     """
     seconds = ends - schedule.now()
-    for to, elements, times in process.ask("casts", dtype, traces.sizes(), _CASTS * seconds):
+    traces.start, rows = process.ask("casts", dtype, traces.sizes(), _CASTS * seconds)
+    for to, elements, times in rows:
         traces.casts.append((to, elements, times))
     number = 0
     while number < _ROUNDS[1]:
@@ -183,7 +194,7 @@ def _traced(
     least, share = _PATIENCE
     limit = max(least, share * (ends - schedule.now())) if variant == HALF and not number else None
     try:
-        alone, nodes = process.ask("trace", variant, path, limit=limit)
+        nodes = process.ask("trace", variant, path, limit=limit)
     except Trouble as trouble:
         if variant == FLOAT32 or limit is None or trouble.status != TOO_SLOW:
             raise GraphmpError(
@@ -193,7 +204,7 @@ def _traced(
         traces.complete = True
         return False
     traces.steps[variant].append(
-        TracedStep(alone, {name: Ran(row[0], row[2]) for name, row in nodes.items()})
+        TracedStep({name: Ran(row[0], row[2]) for name, row in nodes.items()})
     )
     return True
 

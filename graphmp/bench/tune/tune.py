@@ -140,7 +140,9 @@ class _Tuner:
             self._tell("making batches", None)
             self._made = self._batches(process)
             tensors = self._ask(process, "tensors", FLOAT32, self._made.path)
-            self._traces = Traces(self._conversion.original, half, tensors)
+            self._traces = Traces(
+                self._conversion.original, half, trainings[FLOAT32].targets, tensors
+            )
             ends = began + _MEASURING * self._options.seconds
             self._say("timing operations", ends)
             measure(
