@@ -267,7 +267,7 @@ class Run(Observer):
                 none,
             )
             if live.tuning is not None:
-                self._ends[live.number] += "; " + live.tuning.in_words(self.config.compute_dtype)
+                self._ends[live.number] += "; " + live.tuning.in_words()
 
     def _write(self, live: LiveGraph) -> None:
         found = live.converted

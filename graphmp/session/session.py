@@ -16,7 +16,7 @@ from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.live_graph import Fate, LiveGraph, Observer, known_live_graph, live_graph
 from graphmp.session.live.words import Words
 from graphmp.session.session_config import with_session_config
-from graphmp.session.tuned.verdict import FLOAT32, Verdict, in_words
+from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tf_hooks import sessions
 
 _SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()  # created to convert their graph
@@ -101,7 +101,7 @@ class _Says(Observer):
             say(text)
 
     def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
-        if verdict.kept == FLOAT32 or verdict.outcome is None:
+        if verdict.warns:
             say("GMP125: " + in_words(verdict, live.config.compute_dtype))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import re
 import sys
 import time
 import traceback
@@ -19,9 +18,8 @@ from typing import IO, Any, Dict, Iterator, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY
-from graphmp.bench.kernels.profile import outputs_in
 from graphmp.bench.kernels.shares import shares
-from graphmp.bench.processes import accumulation, casts, feeds, memory, pipeline
+from graphmp.bench.processes import accumulation, feeds, memory, pipeline
 from graphmp.bench.processes.processes import END, ENDED, says_no_memory
 from graphmp.bench.processes.timed_session import (
     AS_THEY_ARE,
@@ -30,11 +28,12 @@ from graphmp.bench.processes.timed_session import (
     TrainingFile,
 )
 from graphmp.errors import GraphmpError
+from graphmp.session.steps import casts
 from graphmp.session.steps.step_stats import peak_bytes, runs_by_node
+from graphmp.session.steps.traced_tensors import tensors_in
 from graphmp.wording import first_line
 
 _STDOUT = 1
-_FED = re.compile(r"_arg_(.+)_(\d+)_\d+$")  # the node that stands for a fed tensor
 _TRACES = 3  # the quickest step is the least disturbed one
 
 
@@ -120,15 +119,7 @@ class Child:
             trace = training.traced(feeds.read(path, 1)[0])
         finally:
             training.close()
-        outputs: Dict[str, List[Any]] = {}
-        for name, slot, dtype, shape in outputs_in(trace):
-            fed = _FED.match(name)
-            name, slot = (fed.group(1), int(fed.group(2))) if fed else (name, slot)
-            outputs.setdefault(name, []).append([slot, dtype, [dim.size for dim in shape.dim]])
-        ran = {
-            name: [runs.runs, outputs.pop(name, [])] for name, runs in runs_by_node(trace).items()
-        }
-        return {**ran, **{name: [1, rows] for name, rows in outputs.items()}}
+        return tensors_in(trace)
 
     def trace(self, variant: str, path: str) -> Dict[str, Any]:
         """Nanoseconds, runs and executed op of each node in a traced step.

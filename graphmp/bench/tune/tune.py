@@ -24,7 +24,7 @@ from graphmp.bench.processes.feeds import BatchFile
 from graphmp.bench.processes.processes import Process, Starter, Trouble
 from graphmp.bench.processes.timed_session import TrainingFile
 from graphmp.bench.timing import schedule, turns
-from graphmp.bench.tune.measure import Traces, measure
+from graphmp.bench.tune.measure import measure
 from graphmp.bench.tune.options import Options
 from graphmp.config import Config
 from graphmp.conversion.built_graph import Identity, convert_graph
@@ -37,6 +37,7 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.rewrite.decisions import in_half
 from graphmp.rewrite.pipeline import rewrite
+from graphmp.rewrite.traces import Traces
 from graphmp.timings import Ratio, Rounds, speedup, step_time
 from graphmp.tuning import files
 from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs, median_time

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from dataclasses import dataclass, replace
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from dataclasses import dataclass
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from graphmp.config import Config
 from graphmp.graph.state.live import ancestors
+from graphmp.rewrite.decisions import decided as placed
+from graphmp.rewrite.pipeline import Solver
 from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.later import followed
 from graphmp.session.live.live_conversion import LiveConversion, convert
@@ -18,9 +20,12 @@ from graphmp.session.live.restored import RestoredScales
 from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
 from graphmp.session.training import trains
+from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.streams import Replay
-from graphmp.session.tuned.tuning import Owner, Request, Tuning, Turn
-from graphmp.session.tuned.verdict import FLOAT32, Verdict
+from graphmp.session.tuned.tuning import Tuning
+from graphmp.session.tuned.turn import Request, Turn
+from graphmp.session.tuned.verdict import Verdict
+from graphmp.tuning.costs import BYTES, FLOAT32
 
 _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: objects that refer to each other are freed together
 _LOCK = threading.Lock()
@@ -88,7 +93,7 @@ class LiveGraph(Owner):
 
     Attributes:
         config: the options.
-        converted: the conversion, if any; replaced when the graph grows.
+        variants: its conversions: one, while it is being tuned several.
         fate: the fate of the graph.
         number: unique for each graph.
         steps: the number of runs that trained, counted by the callers.
@@ -100,7 +105,9 @@ class LiveGraph(Owner):
 
     def __init__(self, graph: Any, config: Config, observer: Observer):
         self.config = config
-        self.converted: Optional[LiveConversion] = None
+        self.variants: Dict[str, LiveConversion] = {}
+        self._runs = BYTES  # the variant that runs, but for turns
+        self._added: FrozenSet[str] = frozenset()  # nodes that conversions added
         self.fate = Fate()
         self.number = next(_NUMBERS)
         self.steps = 0
@@ -129,20 +136,21 @@ class LiveGraph(Owner):
         """
         if self.tuning is None and not self.fate.converted:
             self.tuning = Tuning(self, replay)
+            self._runs = self.tuning.main
 
     def turn(self, request: Request) -> Turn:
         """What computes a run that was prepared."""
         if self.tuning is None or not self.alternates or self.converted is None:
             return Turn(self.converted)
-        return self.tuning.turn(request, self.converted)
+        return self.tuning.turn(request)
 
     @property
     def alternates(self) -> bool:
-        """Whether both types may train the next step."""
+        """Whether several variants may train the next step."""
         return self.tuning is not None and self.tuning.verdict is None
 
     def set_up(self, handle: Any) -> None:
-        """Called when a partial run was set up: its parts run in the same turn."""
+        """Called when a partial run was set up: its parts run in the same variant."""
         if self.alternates:
             self._handles[handle] = self.converted
 
@@ -151,10 +159,15 @@ class LiveGraph(Owner):
         return Turn(self._handles.get(handle, self.converted))
 
     def decided(self, verdict: Verdict) -> None:
-        assert self.tuning is not None  # it decided
-        if verdict.kept == FLOAT32:
-            self.converted = self.tuning.float32
+        kept = self.variants.get(verdict.kept)
+        self.variants = {} if kept is None else {verdict.kept: kept}
+        self._runs = verdict.kept
         self.observer.tuned(self, verdict)
+
+    @property
+    def converted(self) -> Optional[LiveConversion]:
+        """The conversion that runs, if any; replaced when the graph grows."""
+        return self.variants.get(self._runs)
 
     @property
     def _keeps_float32(self) -> bool:
@@ -207,14 +220,16 @@ class LiveGraph(Owner):
         fixed = self.gave_up or self._keeps_float32
         if late and not fixed and (any(found[op] for op in late) or self._saves(late)):
             self._try_to_convert()
-        elif late and self.converted is not None:
-            self.converted = self.converted._replace(nodes=followed(self.nodes, late))
         self._trains.update(found)
-        if self.converted is not None:
-            scales = self.converted.record.scales
-            self.converted = self.converted._replace(
-                nodes=with_scales(self.nodes, self._trains, scales)
-            )
+        self.variants = {name: self._fitted(each, ops) for name, each in self.variants.items()}
+
+    def _fitted(self, made: LiveConversion, ops: List[Any]) -> LiveConversion:
+        """A conversion with clones of later nodes that ops run, and with the scale in summaries."""
+        late = [op for op in ops if not made.nodes.knows(op.name)]
+        nodes = followed(made.nodes, late) if late else made.nodes
+        nodes = with_scales(nodes, self._trains, made.record.scales)
+        self._added |= nodes.added
+        return made._replace(nodes=nodes)
 
     def _saves(self, ops: List[Any]) -> bool:
         """Whether a Saver made after the conversion is about to run.
@@ -237,16 +252,22 @@ class LiveGraph(Owner):
     def _convert(self) -> None:
         graph = self._graph()
         assert graph is not None  # a run of it is in progress
-        self.converted = convert(graph, self.config, self.nodes.added, self.debug)
-        self.observer.converted(self)
-        self.converted = self.converted._replace(original=None, meta_graph=None)
+        self.variants = {}
+        made = self._made(self._runs, self.config, self.debug, placed)
         if self.tuning is not None and self.alternates:
-            self.tuning.begin(graph, self.config, self.converted, self._float32(graph))
+            self.tuning.begin(graph, made)
 
-    def _float32(self, graph: Any) -> Optional[LiveConversion]:
-        """A conversion that clips gradients, and computes in float32; None without a clip."""
-        if not self.config.clip_norm:
-            return None
-        config = replace(self.config, compute_dtype="float32", loss_scale="none")
-        found = convert(graph, config, self.nodes.added, debug=False)
-        return found._replace(original=None, meta_graph=None)
+    def convert_also(self, variant: str, config: Config, solve: Solver = placed) -> LiveConversion:
+        return self._made(variant, config, False, solve)
+
+    def _made(self, variant: str, config: Config, debug: bool, solve: Solver) -> LiveConversion:
+        """A new conversion, with both graphs, which `variants` doesn't keep."""
+        graph = self._graph()
+        assert graph is not None  # a run of it is in progress
+        made = convert(graph, config, self._added, debug, solve)
+        self._added |= made.nodes.added
+        self.variants[variant] = made
+        if variant == self._runs:
+            self.observer.converted(self)
+        self.variants[variant] = self._fitted(made._replace(original=None, meta_graph=None), [])
+        return made

@@ -7,6 +7,7 @@ dtype, in NumPy.
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -16,7 +17,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.session.live.errors import of_original
 from graphmp.session.live.live_graph import LiveGraph
 from graphmp.session.live.stand_ins import StandIns
-from graphmp.session.tuned.tuning import Request, Turn
+from graphmp.session.tuned.turn import Request, Turn
 from graphmp.tf_hooks import internals, patch
 
 Finder = Callable[[Any], Optional[LiveGraph]]
@@ -72,6 +73,9 @@ class _MappedDoors:
             key = (*ops, *(tensor.op for tensor in tensors)) if looks else ()
             wanted = tensors + (turn.watched(key) if looks else []) + turn.extra
             fed = _fed(turn.nodes.stand_ins, feeds)
+            if turn.trace is not None:
+                values = {fed_tensor(tensor).name: value for tensor, value in fed.items()}
+                return key, turn.timed(lambda: _traced(session, ops, wanted, values, turn.trace))
             return key, turn.timed(
                 lambda: original(session, handle, ops, wanted, fed, options, metadata)
             )
@@ -158,9 +162,23 @@ def as_they_are(session: Any, ops: List[Any], feeds: Dict[str, Any]) -> None:
         ops: ops of its graph.
         feeds: values by names of tensors.
     """
+    _run_itself(session, ops, feeds)
+
+
+def _traced(
+    session: Any, ops: List[Any], tensors: List[Any], feeds: Dict[str, Any], metadata: Any
+) -> List[Any]:
+    """The values of some tensors; TensorFlow traces the run."""
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    values: List[Any] = _run_itself(session, [ops, tensors], feeds, options, metadata)[1]
+    return values
+
+
+def _run_itself(session: Any, *args: Any) -> Any:
+    """Run as the session would without graphmp."""
     _AS_THEY_ARE.on = True
     try:
-        session.run(ops, feeds)
+        return session.run(*args)
     finally:
         _AS_THEY_ARE.on = False
 
@@ -226,6 +244,8 @@ class _Callable:
                 np.asarray(v).astype(d.as_numpy_dtype) if d.is_floating else v
                 for v, d in zip(args, dtypes)
             ]
+            if turn.trace is not None:
+                return self._traced(turn, trains, values)
             key, call = self._made_for(turn, trains)
             return key, turn.timed(lambda: call(*values, **kwargs))
 
@@ -245,14 +265,27 @@ class _Callable:
         if wanted not in self._made:
             if not self._live.alternates:
                 self._made.clear()
-            mapped = [_mapped(stand_ins, item) for item in self._fetches + self._targets]
-            key = tuple(getattr(item, "op", item) for item in mapped)
-            more = (turn.watched(key) if trains else []) + turn.extra
-            self._made[wanted] = (
-                key,
-                self._original(self._session, self._mapped_options(stand_ins, more)),
-            )
+            key, more = self._fetched(turn, trains)
+            options = self._mapped_options(stand_ins, more)
+            self._made[wanted] = key, self._original(self._session, options)
         return self._made[wanted]
+
+    def _fetched(self, turn: Turn, trains: bool) -> Tuple[Key, List[Any]]:
+        """The ops that run in a turn, and what is fetched besides."""
+        items = self._fetches + self._targets
+        mapped = [_mapped(turn.nodes.stand_ins, item) for item in items]
+        key = tuple(getattr(item, "op", item) for item in mapped)
+        return key, (turn.watched(key) if trains else []) + turn.extra
+
+    def _traced(self, turn: Turn, trains: bool, values: List[Any]) -> Tuple[Key, List[Any]]:
+        """A run under TensorFlow's tracer, with the values of feeds."""
+        key, more = self._fetched(turn, trains)
+        stand_ins = turn.nodes.stand_ins
+        targets = [_mapped(stand_ins, item) for item in self._targets]
+        tensors = [stand_ins.tensor(tensor) for tensor in self._fetches] + more
+        feeds = {stand_ins.tensor(t).name: value for t, value in zip(self._feeds, values)}
+        run = functools.partial(_traced, self._session, targets, tensors, feeds, turn.trace)
+        return key, turn.timed(run)
 
     def _mapped_options(self, stand_ins: StandIns, more: List[Any]) -> Any:
         options = type(self._options)()

@@ -1,8 +1,14 @@
 """The tuning of one live graph: its training steps by turns in float32 and in half precision.
 
+1. A few steps are traced, in float32 and with everything in half precision that may be, and the
+   graph is converted by the times of its operations.
+2. Steps in float32, in the conversion by bytes and in the one by times are timed in turns. The
+   fastest trains from then on.
+
 Float32 is the graph's own nodes (a conversion to float32 where gradients are to be clipped), half
-precision the clones. They share all variables, so that every step counts, whatever computes it. The
-loss scale rests while float32 trains. Runs that don't train, and partial runs, use the clones.
+precision the clones of a conversion. They share all variables, so that every step counts, whatever
+computes it. The loss scale rests while float32 trains. Runs that don't train, and partial runs, use
+the conversion by bytes until there is a verdict.
 """
 
 from __future__ import annotations
@@ -10,130 +16,51 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from typing import (
-    Any,
-    Callable,
-    FrozenSet,
-    Hashable,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from dataclasses import replace
+from typing import Any, Callable, FrozenSet, Hashable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.config import Config
+from graphmp.errors import GraphmpError
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.view import GraphView
+from graphmp.rewrite.decisions import in_half
 from graphmp.session.live.live_conversion import LiveConversion
-from graphmp.session.live.nodes import unconverted
+from graphmp.session.tuned import tracing
+from graphmp.session.tuned.measurement import Measurement
+from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.shared_shapes import SharedShapes
 from graphmp.session.tuned.streams import Draws, RandomStreams, Replay
-from graphmp.session.tuned.turns import FEWEST_STEPS, MOST_STEPS, Turns
-from graphmp.session.tuned.verdict import FLOAT32, HALF, Verdict, in_words
+from graphmp.session.tuned.tracing import Trace, Tracing
+from graphmp.session.tuned.turn import Request, Turn, nodes_of
+from graphmp.session.tuned.turns import FEWEST_ROUNDS, MOST_ROUNDS, MOST_STEPS, Turns, steps_of
+from graphmp.session.tuned.verdict import Verdict, in_words
+from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED
+from graphmp.wording import first_line
 
 Clock = Callable[[], float]
-_UNCONVERTED = unconverted()
 _THREADS = "several threads train at the same time, whose steps can't be timed"
 _SERVER = "the session runs on a server, %s"
 _DEBUG = "--debug_overflow examines all tensors of each step, which takes longer than the step"
-_MEMORY = "a step in float32 ran out of memory (one batch may be lost); it was repeated"
-_SHAPES = (
-    "%d training steps fetched or fed %d different things or shapes, too few alike in both types"
-)
+_MEMORY = "a step ran out of memory in float32 (one batch may be lost); it was repeated"
+_SHAPES = "%d training steps had %d different fetches or shapes, too few alike in both types"
 _FLOAT32 = "--compute_dtype=float32 leaves nothing to choose"
 _SKIPPED = "of %d training steps too many were skipped: %d turns had such steps"
 _MANY_SKIPS = 5
-
-
-class Request(NamedTuple):
-    """A run that a session is asked for.
-
-    Attributes:
-        session: the session.
-        ops: the original's ops to run, or to fetch from.
-        feeds: the original's tensors that are fed, with values.
-        trains: whether it trains.
-        timed: whether no tracer slows it down.
-    """
-
-    session: Any
-    ops: Tuple[Any, ...]
-    feeds: Sequence[Tuple[Any, Any]]
-    trains: bool
-    timed: bool
-
-
-class Owner:
-    """A live graph, as its tuning sees it.
-
-    Attributes:
-        converted: the conversion that runs; None for the graph's own nodes.
-        debug: whether each run that trains is examined.
-    """
-
-    converted: Optional[LiveConversion]
-    debug: bool
-
-    def scale_state(self, session: Any) -> Tuple[int, List[float]]:
-        """The number of skipped steps, and each dynamic loss scale, as a session has them now."""
-        raise NotImplementedError
-
-    def decided(self, verdict: Verdict) -> None:
-        """The tuning is over."""
-        raise NotImplementedError
-
-
-class Turn:
-    """What computes a run, and what is fetched with it.
-
-    Attributes:
-        conversion: the conversion whose clones run; None for the graph's own nodes.
-        nodes: the graph's nodes, with those clones.
-        extra: tensors to fetch besides.
-    """
-
-    def __init__(self, conversion: Optional[LiveConversion]):
-        self.conversion = conversion
-        self.nodes = _UNCONVERTED if conversion is None else conversion.nodes
-        self.extra: List[Any] = []
-
-    def watched(self, ops: Tuple[Any, ...]) -> List[Any]:
-        """Tensors to fetch with ops that train, to check whether the step is finite."""
-        watch = self.conversion.watch if self.conversion is not None else None
-        return watch.fetches(ops) if watch is not None else []
-
-    def timed(self, run: Callable[[], Any]) -> Any:
-        """The results of TensorFlow's run."""
-        return run()
-
-    def ends(self, values: Sequence[Any]) -> None:
-        """The run has ended, with the values of `extra`."""
-
-    def fails(self, error: BaseException) -> Optional[Turn]:
-        """The run raised an error; returns the turn in which to repeat it, if any."""
-        return None
+_UNMEASURED = "operations were not measured: %s"
+_UNFINISHED = "not tuned: it ended after %d training steps; %d to %d that are alike are needed"
 
 
 class _Drawing(Turn):
-    """A run while its graph is being tuned, whose random numbers the other variant will draw."""
+    """A run while its graph is being tuned, whose random numbers the other variants will draw."""
 
-    def __init__(
-        self,
-        tuning: Tuning,
-        request: Request,
-        variant: str,
-        conversion: Optional[LiveConversion],
-    ):
-        super().__init__(conversion)
+    def __init__(self, tuning: Tuning, request: Request, variant: str):
+        super().__init__(tuning.conversion(variant))
         self.variant = variant
         self._tuning, self._request = tuning, request
-        self._draws = tuning.draws(request, variant, conversion)
+        self._draws = tuning.draws(request, variant)
         self.extra = list(self._draws.fetches)
 
     def ends(self, values: Sequence[Any]) -> None:
@@ -141,19 +68,15 @@ class _Drawing(Turn):
 
 
 class _Timed(_Drawing):
-    """A training step that is timed."""
+    """A training step that is timed, or traced."""
 
-    def __init__(
-        self,
-        tuning: Tuning,
-        request: Request,
-        variant: str,
-        conversion: Optional[LiveConversion],
-    ):
-        super().__init__(tuning, request, variant, conversion)
+    def __init__(self, tuning: Tuning, request: Request, variant: str, traced: bool):
+        super().__init__(tuning, request, variant)
         self._of_draws = len(self.extra)
         self.extra += tuning.shapes(request)
         self._seconds = 0.0
+        if traced and request.timed:
+            self.trace = tf.RunMetadata()
 
     def timed(self, run: Callable[[], Any]) -> Any:
         began = self._tuning.now()
@@ -163,7 +86,8 @@ class _Timed(_Drawing):
 
     def ends(self, values: Sequence[Any]) -> None:
         super().ends(values[: self._of_draws])
-        self._tuning.stepped(self._request, self._seconds, values[self._of_draws :])
+        shapes = values[self._of_draws :]
+        self._tuning.stepped(self._request, self._seconds, shapes, self.trace)
 
     def fails(self, error: BaseException) -> Optional[Turn]:
         return self._tuning.failed(error, self.variant)
@@ -174,99 +98,114 @@ class Tuning:
 
     Attributes:
         now: a clock, in seconds.
-        float32: the conversion that computes in float32; None for the graph's own nodes.
+        measures: whether operations are traced, and the graph is converted by their times.
+        main: the variant of runs that don't train.
         verdict: the result; None until there is one.
     """
 
-    def __init__(self, owner: Owner, replay: Replay, now: Clock = time.perf_counter):
+    def __init__(self, owner: Owner, replay: Replay):
         """Nothing has been converted yet.
 
         Args:
             owner: the graph that is tuned.
             replay: runs ops of a session as they are, with feeds.
-            now: a clock, in seconds.
         """
-        self.now = now
-        self.float32: Optional[LiveConversion] = None
+        self.now: Clock = time.perf_counter
+        self.measures = not owner.config.costs
+        self.main = BYTES if self.measures else TUNED
         self.verdict: Optional[Verdict] = None
         self._owner = owner
         self._replay = replay
+        self._tracing: Optional[Tracing] = None
         self._turns: Optional[Turns] = None
+        self._measurement: Optional[Measurement] = None
         self._streams: Optional[RandomStreams] = None
         self._shapes: Optional[SharedShapes] = None
-        self._clones: Mapping[str, str] = {}  # those that the streams know
+        self._known: Tuple[Any, ...] = ()  # the clones that the streams know
         self._hidden: FrozenSet[str] = frozenset()
         self._spent = self._forgotten = self._skipped = 0
+        self._note = ""
         self._lock = threading.RLock()
         self._stepping = False
 
     @property
     def current(self) -> str:
         """The variant of the next training step."""
-        return HALF if self._turns is None else self._turns.current
+        if self._tracing is not None:
+            return self._tracing.current
+        return self.main if self._turns is None else self._turns.current
 
     @property
     def steps(self) -> int:
         """Training steps spent so far."""
         return self._spent + (self._turns.steps if self._turns is not None else 0)
 
-    def in_words(self, compute_dtype: str) -> str:
-        """The state of the tuning in a line; `compute_dtype` is the half precision."""
-        if self.verdict is None:
-            text = "not tuned: it ended after %d training steps, and tuning takes at least %d"
-            return text % (self.steps, FEWEST_STEPS)
-        return in_words(self.verdict, compute_dtype)
+    def conversion(self, variant: str) -> Optional[LiveConversion]:
+        """The conversion of a variant; None if that is the graph itself."""
+        return self._owner.variants.get(variant)
 
-    def begin(
-        self,
-        graph: Any,
-        config: Config,
-        half: LiveConversion,
-        float32: Optional[LiveConversion],
-    ) -> None:
+    def in_words(self) -> str:
+        """The state of the tuning in a line."""
+        if self.verdict is not None:
+            return in_words(self.verdict, self._owner.config.compute_dtype)
+        fewest, most = (
+            steps_of(2 + self.measures, rounds) + tracing.STEPS * self.measures
+            for rounds in (FEWEST_ROUNDS, MOST_ROUNDS)
+        )
+        return _UNFINISHED % (self.steps, fewest, most)
+
+    def begin(self, graph: Any, made: LiveConversion) -> None:
         """Begin, or begin again after the graph got new training code.
 
         Args:
             graph: the tf.Graph.
-            config: the options of the conversion.
-            half: its conversion.
-            float32: the conversion that computes in float32, if it isn't the graph itself.
+            made: its conversion, with both graphs.
         """
+        config = self._owner.config
         if config.compute_dtype == "float32":
-            self._decide(Verdict(HALF, None, _FLOAT32))
+            self._decide(Verdict(self.main, None, _FLOAT32))
             return
-        self._spent, self.float32 = self.steps, float32
+        self._spent, self._turns, self._tracing = self.steps, None, None
         view = GraphView(graph.as_graph_def())
         looped = {name for name, depth in loop_depths(view).items() if depth}
         self._hidden = frozenset(conditional(view) | looped)
-        self._turns = Turns((FLOAT32, HALF), MOST_STEPS - self._spent)
         self._streams = self._streams or RandomStreams(graph)
-        self._clones = {}
-        names = half.nodes.stand_ins.names
-        self._shapes = SharedShapes(graph, names.values(), half.nodes.added, self._hidden)
+        clones = made.nodes.stand_ins.names.values()
+        self._shapes = SharedShapes(graph, clones, made.nodes.added, self._hidden)
+        try:
+            if config.clip_norm:
+                float32 = replace(config, compute_dtype="float32", loss_scale="none", costs="")
+                self._owner.convert_also(FLOAT32, float32)
+            if self.measures:
+                half = self._owner.convert_also(HALF, config, in_half)
+                self._measurement = Measurement(made, half)
+                self._tracing = Tracing()
+        except GraphmpError as error:
+            self._note = _UNMEASURED % error
+        if self._tracing is None:
+            self._compare([FLOAT32, self.main])
 
-    def turn(self, request: Request, half: LiveConversion) -> Turn:
-        """The turn of a run, before it begins.
+    def _compare(self, variants: Sequence[str]) -> None:
+        """Time variants in turns from now on."""
+        self._turns = Turns(variants, MOST_STEPS - self._spent)
 
-        Args:
-            request: the run.
-            half: the graph's conversion.
-        """
+    def turn(self, request: Request) -> Turn:
+        """The turn of a run, before it begins."""
         with self._lock:
             reason = self._hindrance(request)
             if reason:
-                self._decide(Verdict(HALF, None, reason))
+                self._decide(Verdict(self.main, None, reason))
             if self.verdict is not None:
-                return Turn(self._owner.converted)
-            assert self._turns is not None and self._streams is not None  # there is a conversion
-            self._know(half)
-            variant = self._turns.current if request.trains else HALF
+                return Turn(self.conversion(self.verdict.kept))
+            assert self._streams is not None  # there is a conversion
+            variant = self.current if request.trains else self.main
+            self._tell_streams()
             self._streams.catch_up(request.session, variant, self._replay)
-            conversion = half if variant == HALF else self.float32
             if not request.trains:
-                return _Drawing(self, request, variant, conversion)
+                return _Drawing(self, request, variant)
             self._stepping = True
-            return _Timed(self, request, variant, conversion)
+            traced = self._tracing is not None and self._tracing.traces
+            return _Timed(self, request, variant, traced)
 
     def _hindrance(self, request: Request) -> str:
         """Why steps can't be timed; empty if they can."""
@@ -276,22 +215,23 @@ class Tuning:
             return _SERVER % tf.compat.as_str_any(request.session.sess_str)
         return _THREADS if request.trains and self._stepping else ""
 
-    def _know(self, half: LiveConversion) -> None:
+    def _tell_streams(self) -> None:
         """Tell the streams of clones that are new to them."""
-        clones = half.nodes.stand_ins.names
-        if clones is not self._clones and self._streams is not None:
-            self._clones = clones
-            own = self.float32.nodes.stand_ins.names if self.float32 is not None else {}
-            self._streams.set_variants({FLOAT32: own, HALF: clones}, self._hidden)
+        variants = {name: nodes_of(self.conversion(name)) for name in (FLOAT32, HALF, BYTES, TUNED)}
+        clones = tuple(nodes.stand_ins for nodes in variants.values())
+        if clones != self._known and self._streams is not None:
+            self._known = clones
+            names = {name: nodes.stand_ins.names for name, nodes in variants.items()}
+            self._streams.set_variants(names, self._hidden)
 
-    def draws(self, request: Request, variant: str, conversion: Optional[LiveConversion]) -> Draws:
+    def draws(self, request: Request, variant: str) -> Draws:
         """The random numbers that a run draws."""
         assert self._streams is not None  # there is a conversion
-        nodes = _UNCONVERTED if conversion is None else conversion.nodes
+        stand_ins = nodes_of(self.conversion(variant)).stand_ins
         fed = frozenset(
-            op for tensor, _ in request.feeds for op in (tensor.op, nodes.stand_ins.op(tensor.op))
+            op for tensor, _ in request.feeds for op in (tensor.op, stand_ins.op(tensor.op))
         )
-        return self._streams.draws(variant, tuple(map(nodes.stand_ins.op, request.ops)), fed)
+        return self._streams.draws(variant, tuple(map(stand_ins.op, request.ops)), fed)
 
     def drew(self, session: Any, variant: str, draws: Draws, values: Sequence[Any]) -> None:
         """A run has drawn random numbers, with the values of `draws.fetches`."""
@@ -304,68 +244,101 @@ class Tuning:
         assert self._shapes is not None  # there is a conversion
         return self._shapes.of(request.ops, frozenset(tensor.op for tensor, _ in request.feeds))
 
-    def stepped(self, request: Request, seconds: float, shapes: Sequence[Any]) -> None:
+    def stepped(
+        self,
+        request: Request,
+        seconds: float,
+        shapes: Sequence[Any],
+        trace: Optional[tf.RunMetadata],
+    ) -> None:
         """A training step has ended.
 
         Args:
             request: the run.
             seconds: its time.
             shapes: the values of `shapes`.
+            trace: TensorFlow's trace of it, if it was traced.
         """
         with self._lock:
             self._stepping = False
-            if self.verdict is not None or self._turns is None:
+            if self.verdict is not None:
                 return
-            self._turns.saw(_kind(request, shapes), seconds, request.timed)
-            if self._turns.turn_is_over and not self._skips(request.session):
-                self._turns.go_on()
-            self._conclude()
+            kind = _kind(request, shapes)
+            if self._tracing is not None:
+                self._traced(self._tracing, kind, request, trace)
+            elif self._turns is not None:
+                self._timed(self._turns, kind, request, seconds)
 
-    def _skips(self, session: Any) -> bool:
+    def _traced(
+        self, steps: Tracing, kind: Hashable, request: Request, trace: Optional[tf.RunMetadata]
+    ) -> None:
+        self._spent += 1
+        if trace is None and steps.traces:  # the script traces this step itself
+            return
+        names = tuple(op.name for op in request.ops)
+        steps.saw(kind, Trace(names, trace or tf.RunMetadata()))
+        if steps.is_over:
+            self._tracing = None
+            self._compare([FLOAT32, BYTES, *self._converted_by_times(steps)])
+
+    def _converted_by_times(self, steps: Tracing) -> List[str]:
+        """Convert the graph by what was traced; the variant to time, if it is another one."""
+        assert self._measurement is not None  # steps were traced for it
+        config = self._owner.config
+        try:
+            with self._measurement.costs_file(steps, config) as path:
+                found = self._owner.convert_also(TUNED, replace(config, costs=path))
+        except GraphmpError as error:
+            self._note = _UNMEASURED % first_line(error)
+            return []
+        return [TUNED] if self._measurement.differs(found) else []
+
+    def _timed(self, turns: Turns, kind: Hashable, request: Request, seconds: float) -> None:
+        turns.saw(kind, seconds, request.timed)
+        if turns.turn_is_over and not self._skips(turns, request.session):
+            turns.go_on()
+        outcome = turns.outcome()
+        if outcome is not None:
+            self._decide(Verdict(outcome.faster, outcome._replace(steps=self.steps)))
+        elif turns.given_up:
+            reason = (
+                _SKIPPED % (self.steps, self._forgotten)
+                if self._forgotten >= _MANY_SKIPS
+                else _SHAPES % (self.steps, len(turns.kinds))
+            )
+            self._decide(Verdict(self.main, None, reason))
+
+    def _skips(self, turns: Turns, session: Any) -> bool:
         """Whether a loss scale skipped steps of the current turn; they then don't count."""
-        assert self._turns is not None  # there was a step
-        if self._turns.current != HALF:
+        if turns.current == FLOAT32:
             return False
         before, self._skipped = self._skipped, self._owner.scale_state(session)[0]
         if self._skipped == before:
             return False
-        self._turns.forget()
+        turns.forget()
         self._forgotten += 1
         return True
-
-    def _conclude(self) -> None:
-        assert self._turns is not None  # there was a step
-        outcome = self._turns.outcome()
-        if outcome is not None:
-            self._decide(Verdict(outcome.faster, outcome._replace(steps=self.steps)))
-        elif self._turns.given_up:
-            reason = (
-                _SKIPPED % (self.steps, self._forgotten)
-                if self._forgotten >= _MANY_SKIPS
-                else _SHAPES % (self.steps, len(self._turns.kinds))
-            )
-            self._decide(Verdict(HALF, None, reason))
 
     def failed(self, error: BaseException, variant: str) -> Optional[Turn]:
         """A training step raised an error; returns the turn in which to repeat it, if any."""
         with self._lock:
             self._stepping = False
-            if variant == HALF or not isinstance(error, tf.errors.ResourceExhaustedError):
+            if variant == self.main or not isinstance(error, tf.errors.ResourceExhaustedError):
                 return None
-            self._decide(Verdict(HALF, None, _MEMORY))
-            return Turn(self._owner.converted)
+            self._decide(Verdict(self.main, None, _MEMORY))
+            return Turn(self.conversion(self.main))
 
     def _decide(self, verdict: Verdict) -> None:
-        """Keep a variant, with its random streams where the other variant's are."""
+        """Keep a variant, with its random streams where the other variants' are."""
         if self.verdict is not None:
             return
         for session in self._streams.sessions() if self._streams is not None else ():
             with contextlib.suppress(RuntimeError, tf.errors.OpError):  # the session is closed
                 assert self._streams is not None  # it has sessions
                 self._streams.catch_up(session, verdict.kept, self._replay)
-        self._spent, self.verdict = self.steps, verdict
-        self._streams = self._shapes = self._turns = None
-        self._owner.decided(verdict)
+        self._spent, self.verdict = self.steps, verdict._replace(note=self._note)
+        self._streams = self._shapes = self._turns = self._tracing = self._measurement = None
+        self._owner.decided(self.verdict)
 
 
 def _kind(request: Request, shapes: Sequence[Any]) -> Hashable:

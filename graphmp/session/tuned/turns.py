@@ -8,17 +8,16 @@ Steps are real training steps; every one of them changes the variables, whatever
    runs of a kind in a variant don't count (TensorFlow optimises and allocates then), nor does the
    first step after a switch.
 3. A turn ends when enough of its steps count, or when one took so long, by itself and beside the
-   other variant's steps, that more of them would only take time.
+   first variant's steps, that more of them would only take time.
 4. Rounds end when they show which variant is faster, or when there are enough of them. A round in
-   which no kind of run counts in both variants is none.
+   which no kind of run counts in all variants is none.
 5. Too many steps without a result: the tuning is given up.
 """
 
 from __future__ import annotations
 
 import collections
-import math
-from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Hashable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -31,38 +30,43 @@ ROUNDS = 5  # with any
 MOST_ROUNDS = 10
 MOST_OF_TURN = 20  # steps of a turn, whether they count or not
 MOST_STEPS = 250  # of a tuning
-# the first turns have steps that don't count; later ones one, unless the last round ended with them
-FEWEST_STEPS = 2 * (WARMUP + STEPS) + (2 * FEWEST_ROUNDS - 2) * STEPS + FEWEST_ROUNDS - 1
 CLEAR = 1.5  # ratio of step times that each of the fewest rounds shows
-LONG = 3.0, 0.25  # a step by which a turn ends, in steps of the other variant and in seconds
+LONG = 3.0, 0.25  # a step by which a turn ends, in steps of the first variant and in seconds
 Samples = Dict[Hashable, List[float]]  # seconds of the steps that count, by kind of run
 
 
+def steps_of(variants: int, rounds: int) -> int:
+    """Equal steps that rounds take.
+
+    The first turns have steps that don't count, later ones one, except where a variant goes on.
+    """
+    turns = variants * rounds
+    return variants * WARMUP + turns * STEPS + turns - variants - (rounds - 1) * (variants == 2)
+
+
 class Outcome(NamedTuple):
-    """The result of rounds of two variants.
+    """The result of rounds.
 
     Attributes:
-        names: the variants.
-        seconds: a step's time in each.
-        speedup: the first variant's time divided by the second's.
+        seconds: a step's time in each variant, the first of which is float32.
+        speedup: the first variant's time divided by that of the fastest of the others.
         steps: training steps spent.
         rounds: rounds compared.
     """
 
-    names: Tuple[str, str]
-    seconds: Tuple[float, float]
+    seconds: Mapping[str, float]
     speedup: Ratio
     steps: int
     rounds: int
 
     @property
     def faster(self) -> str:
-        """The faster variant."""
-        return self.names[1] if self.speedup.value > 1 else self.names[0]
+        """The fastest variant."""
+        return min(self.seconds, key=lambda name: self.seconds[name])
 
 
 class Turns:
-    """Two variants that train by turns.
+    """Variants that train by turns; the others are compared with the first.
 
     Attributes:
         steps: training steps spent so far.
@@ -73,7 +77,7 @@ class Turns:
         """Nothing has been trained yet.
 
         Args:
-            names: two variants; the first trains first.
+            names: the variants; the first trains first.
             left: steps after which it is given up.
         """
         self.steps = 0
@@ -141,50 +145,51 @@ class Turns:
         compared = [row for row in map(self._compared, self._rounds) if row is not None]
         if len(compared) < FEWEST_ROUNDS:
             return None
-        slow, fast = ([[row[place]] for row in compared] for place in (0, 1))
-        ratio = speedup(slow, fast)
-        if not self._is_enough(ratio, compared):
+        rounds = {
+            name: [[row[place]] for row in compared] for place, name in enumerate(self._names)
+        }
+        seconds = {name: step_time(found) for name, found in rounds.items()}
+        first, *others = self._names
+        best = min(others, key=lambda name: seconds[name])
+        ratio = speedup(rounds[first], rounds[best])
+        if not self._is_enough(ratio, [a[0] / b[0] for a, b in zip(rounds[first], rounds[best])]):
             return None
-        seconds = step_time(slow), step_time(fast)
-        return Outcome((self._names[0], self._names[1]), seconds, ratio, self.steps, len(compared))
+        return Outcome(seconds, ratio, self.steps, len(compared))
 
-    def _is_enough(self, ratio: Ratio, compared: Sequence[Tuple[float, float]]) -> bool:
-        """Whether the rounds suffice for a result."""
-        logs = [math.log(first / second) for first, second in compared]
-        clear = min(logs) > math.log(CLEAR) or max(logs) < -math.log(CLEAR)
-        if len(compared) >= MOST_ROUNDS or self.steps >= self._left:
+    def _is_enough(self, ratio: Ratio, ratios: Sequence[float]) -> bool:
+        """Whether rounds with these ratios suffice for a result."""
+        if len(ratios) >= MOST_ROUNDS or self.steps >= self._left:
             return True
-        if len(compared) < ROUNDS:
-            return clear and ratio.shows_a_difference
+        if len(ratios) < ROUNDS:
+            return ratio.shows_a_difference and (min(ratios) > CLEAR or max(ratios) < 1 / CLEAR)
         return ratio.shows_a_difference or ratio.is_narrow
 
     def _samples(self, name: str) -> Samples:
         return self._round.setdefault(name, {})
 
     def _is_long(self, kind: Hashable, seconds: float) -> bool:
-        """Whether a step took much longer than the other variant's steps of its kind."""
+        """Whether a step took much longer than the first variant's steps of its kind."""
         others = [
             value
             for row in [*self._rounds, self._round]
             for name, found in row.items()
-            if name != self.current
+            if name == self._names[0] != self.current
             for value in found.get(kind, ())
         ]
         ratio, least = LONG
         return bool(others) and seconds > max(least, ratio * float(np.median(others)))
 
-    def _compared(self, samples: Dict[str, Samples]) -> Optional[Tuple[float, float]]:
+    def _compared(self, samples: Dict[str, Samples]) -> Optional[List[float]]:
         """The seconds of a step in each variant, in one round.
 
         Kinds of runs weigh as often as they occur.
         """
-        first, second = (samples.get(name, {}) for name in self._names)
-        kinds = [kind for kind in first if kind in second]
+        found = [samples.get(name, {}) for name in self._names]
+        kinds = [kind for kind in found[0] if all(kind in each for each in found)]
         if not kinds:
             return None
-        weights: Any = [self.kinds[kind] for kind in kinds]
-        found = [
+        weights = [self.kinds[kind] for kind in kinds]
+        return [
             float(np.average([np.median(each[kind]) for kind in kinds], weights=weights))
-            for each in (first, second)
+            for each in found
         ]
-        return found[0], found[1]
