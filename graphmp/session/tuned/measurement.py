@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, Optional
 
 from graphmp.config import Config
 from graphmp.graph.io.messages import serialize
+from graphmp.policy.traits import MOVES_NOTHING
 from graphmp.report.facts import half_ops
 from graphmp.rewrite.traces import Traces
 from graphmp.session.live.live_conversion import LiveConversion
@@ -73,11 +74,11 @@ class Measurement:
         return traces.costs(this_machine(), dtype, _SOURCE, None)
 
     def differs(self, by_times: LiveConversion) -> bool:
-        """Whether a conversion by the costs is another one, and has something in half precision."""
+        """Whether a conversion by the costs is another one, and computes in half precision."""
         assert self._by_bytes.meta_graph is not None and by_times.meta_graph is not None
         self.placement = str(by_times.record.costs["placement"])
         after = by_times.meta_graph.graph_def
-        if not any(half_ops(after).values()):
+        if MOVES_NOTHING.issuperset(half_ops(after)):
             return False
         before: Dict[str, bytes] = {
             node.name: serialize(node) for node in self._by_bytes.meta_graph.graph_def.node

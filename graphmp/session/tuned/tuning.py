@@ -37,8 +37,7 @@ from graphmp.session.tuned.tracing import Trace, Tracing
 from graphmp.session.tuned.turn import Request, Turn, nodes_of
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, MOST_ROUNDS, MOST_STEPS, Turns, steps_of
 from graphmp.session.tuned.verdict import Verdict, in_words
-from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED
-from graphmp.wording import first_line
+from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs
 
 Clock = Callable[[], float]
 _THREADS = "several threads train at the same time, whose steps can't be timed"
@@ -100,6 +99,7 @@ class Tuning:
         now: a clock, in seconds.
         measures: whether operations are traced, and the graph is converted by their times.
         main: the variant of runs that don't train.
+        measured: the times of operations; None until they are measured.
         verdict: the result; None until there is one.
     """
 
@@ -113,6 +113,7 @@ class Tuning:
         self.now: Clock = time.perf_counter
         self.measures = not owner.config.costs
         self.main = BYTES if self.measures else TUNED
+        self.measured: Optional[Costs] = None
         self.verdict: Optional[Verdict] = None
         self._owner = owner
         self._replay = replay
@@ -287,9 +288,10 @@ class Tuning:
         config = self._owner.config
         try:
             with self._measurement.costs_file(steps, config) as path:
+                self.measured = self._measurement.costs
                 found = self._owner.convert_also(TUNED, replace(config, costs=path))
         except GraphmpError as error:
-            self._note = _UNMEASURED % first_line(error)
+            self._note = _UNMEASURED % error
             return []
         return [TUNED] if self._measurement.differs(found) else []
 

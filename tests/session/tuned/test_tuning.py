@@ -9,18 +9,24 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.errors import GraphmpError
 from graphmp.session.live.live_graph import known_live_graph
+from graphmp.session.tuned import tracing
 from graphmp.session.tuned import tuning as module
-from graphmp.session.tuned.tuning import Request
-from graphmp.session.tuned.turns import FEWEST_STEPS
-from graphmp.session.tuned.verdict import FLOAT32, HALF, Verdict, in_words
+from graphmp.session.tuned.measurement import Measurement
+from graphmp.session.tuned.turn import Request
+from graphmp.session.tuned.turns import FEWEST_ROUNDS, steps_of
+from graphmp.session.tuned.verdict import Verdict, in_words
+from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED
+from tests.support.costed import of_nodes
 from tests.support.training import AS_WRITTEN
 
 X = np.random.RandomState(0).randn(16, 8).astype(np.float32)
 FEED = {"x:0": X, "y:0": X[:, :1] * 2}
+FEWEST_STEPS = steps_of(2, FEWEST_ROUNDS)
 STEPS = FEWEST_STEPS + 6
 STEPS_TAKEN = 140
-FASTER = {FLOAT32: {FLOAT32: 1.0, HALF: 2.0}, HALF: {FLOAT32: 1.0, HALF: 0.5}}
+FASTER = {FLOAT32: {FLOAT32: 1.0, BYTES: 2.0}, BYTES: {FLOAT32: 1.0, BYTES: 0.5}}
 
 
 def build(x=None, dropout=False):
@@ -56,6 +62,9 @@ class Clock:
         self._tuning, self._time = tuning, 0.0
         tuning.now = self
 
+    def seconds_of(self, *variants):
+        return pytest.approx({variant: self.seconds[variant] for variant in variants})
+
     def __call__(self):
         self.called.append(self._tuning.current)
         self._time += self.seconds[self._tuning.current]
@@ -63,10 +72,12 @@ class Clock:
 
 
 def tuned(graph, faster, **options):
-    """A session that tunes the graph, and its clock."""
+    """A session that tunes the graph without tracing operations, and its clock."""
     options.setdefault("config", AS_WRITTEN)
     session = graphmp.Session(graph=graph, tune=True, **options)
-    return session, Clock(known_live_graph(graph).tuning, FASTER[faster])
+    tuning = known_live_graph(graph).tuning
+    tuning.measures = False
+    return session, Clock(tuning, FASTER[faster])
 
 
 def losses(session, steps=STEPS, feed=FEED):
@@ -82,7 +93,7 @@ def verdict(graph):
 
 
 @pytest.mark.parametrize("dropout", [False, True])
-@pytest.mark.parametrize("faster", [FLOAT32, HALF])
+@pytest.mark.parametrize("faster", [FLOAT32, BYTES])
 def test_all_steps_count_and_the_faster_type_stays(graph, faster, dropout):
     """Losses are those of float32, with dropout too: random streams go on across switches."""
     build(dropout=dropout)
@@ -92,7 +103,7 @@ def test_all_steps_count_and_the_faster_type_stays(graph, faster, dropout):
     with session:
         assert losses(session) == pytest.approx(expected, rel=2e-2)
         assert session.run("global_step:0") == STEPS
-    assert set(clock.called) == {FLOAT32, HALF} and len(clock.called) == 2 * FEWEST_STEPS
+    assert set(clock.called) == {FLOAT32, BYTES} and len(clock.called) == 2 * FEWEST_STEPS
     live = known_live_graph(graph)
     assert (live.converted is None) == (faster == FLOAT32)
     found = verdict(graph)
@@ -113,7 +124,7 @@ def test_what_is_kept_is_what_runs(graph):
     assert "hidden" in names and not [name for name in names if name.startswith("graphmp/")]
 
 
-@pytest.mark.parametrize("faster", [FLOAT32, HALF])
+@pytest.mark.parametrize("faster", [FLOAT32, BYTES])
 def test_a_verdict_is_said(graph, faster):
     build()
     session, _ = tuned(graph, faster)
@@ -125,8 +136,9 @@ def test_a_verdict_is_said(graph, faster):
     said = [str(each.message) for each in found if "GMP125" in str(each.message)]
     assert said == (
         [
-            "GMP125: float32 is kept: 1 s a step, 2 s in float16 (2.00 times as fast, 2.00 to"
-            " 2.00); timed in %d training steps" % FEWEST_STEPS
+            "GMP125: float32 is kept: a step takes 1 s in float32, 2 s in float16 with casts by"
+            " bytes (half precision 0.50 times as fast, 0.50 to 0.50); timed in %d training steps"
+            % FEWEST_STEPS
         ]
         if faster == FLOAT32
         else []
@@ -183,7 +195,7 @@ def test_skipped_steps_are_not_counted(graph):
         skipped = STEPS_TAKEN - int(session.run("global_step:0"))
     assert skipped > 40
     assert verdict(graph).kept == FLOAT32
-    assert verdict(graph).outcome.seconds == pytest.approx((1.0, 2.0))
+    assert verdict(graph).outcome.seconds == pytest.approx({FLOAT32: 1.0, BYTES: 2.0})
 
 
 class Skipping:
@@ -213,23 +225,23 @@ def test_a_step_that_runs_out_of_memory_is_repeated(graph, monkeypatch):
     with session:
         assert len(losses(session, 3)) == 3
         assert session.run("global_step:0") == 3
-    assert verdict(graph).kept == HALF and "ran out of memory" in verdict(graph).reason
+    assert verdict(graph).kept == BYTES and "ran out of memory" in verdict(graph).reason
 
 
 def test_an_error_of_the_script_is_no_hindrance(graph):
     build()
-    session, _ = tuned(graph, HALF)
+    session, _ = tuned(graph, BYTES)
     with session:
         session.run("init")
         with pytest.raises(tf.errors.InvalidArgumentError):
             session.run("train", {"x:0": X, "y:0": X[:3, :1]})
         losses(session)
-    assert verdict(graph).outcome.faster == HALF
+    assert verdict(graph).outcome.faster == BYTES
 
 
 def test_threads_that_train_at_once_end_it(graph):
     build()
-    session, _ = tuned(graph, HALF)
+    session, _ = tuned(graph, BYTES)
     with session:
         losses(session, 1)
         live = known_live_graph(graph)
@@ -241,7 +253,7 @@ def test_threads_that_train_at_once_end_it(graph):
 
 def test_debugging_and_float32_leave_nothing_to_time(graph):
     build()
-    session, clock = tuned(graph, HALF, compute_dtype="float32")
+    session, clock = tuned(graph, BYTES, compute_dtype="float32")
     with session:
         losses(session, 2)
     assert "nothing to choose" in verdict(graph).reason and clock.called == []
@@ -261,7 +273,7 @@ def test_a_callable_alternates(graph):
             warnings.simplefilter("ignore", RuntimeWarning)
             found = [float(call(X, X[:, :1] * 2)[0]) for _ in range(STEPS)]
         assert session.run("global_step:0") == STEPS
-    assert set(clock.called) == {FLOAT32, HALF} and verdict(graph).kept == FLOAT32
+    assert set(clock.called) == {FLOAT32, BYTES} and verdict(graph).kept == FLOAT32
     with tf.Session(config=AS_WRITTEN) as session:
         assert found == pytest.approx(losses(session), rel=2e-2)
 
@@ -290,7 +302,7 @@ def test_shapes_of_a_pipeline_are_compared(graph):
     batches = sizes.map(lambda size: tf.ones([size, 8]))
     iterator = tf.data.make_one_shot_iterator(batches)
     build(iterator.get_next())
-    session, _ = tuned(graph, HALF)
+    session, _ = tuned(graph, BYTES)
     with session:
         losses(session, 6, {})
         kinds = known_live_graph(graph).tuning._turns.kinds
@@ -300,7 +312,7 @@ def test_shapes_of_a_pipeline_are_compared(graph):
 
 def test_training_code_that_comes_later_begins_again(graph):
     loss = build()
-    session, _ = tuned(graph, HALF)
+    session, _ = tuned(graph, BYTES)
     with session:
         losses(session, 10)
         more = tf.train.GradientDescentOptimizer(0.0).minimize(loss)
@@ -310,6 +322,93 @@ def test_training_code_that_comes_later_begins_again(graph):
     assert verdict(graph).outcome.steps == FEWEST_STEPS + 10
 
 
+COSTS = {  # nanoseconds of nodes in float32 and in half precision
+    "placed by times": {"MatMul": (900.0, 90.0), "MatMul_1": (10.0, 9000.0)},
+    "all in float32": {"MatMul": (10.0, 9000.0), "MatMul_1": (10.0, 9000.0)},
+}
+
+
+def measured(monkeypatch, times):
+    """Have the measurement find these costs, in traces of the right steps."""
+    seen = []
+
+    def found(measurement, steps, dtype):
+        seen.extend(len(steps.steps(variant, {})) for variant in (FLOAT32, HALF))
+        assert "loss" in steps.targets()
+        original = measurement._by_bytes.original
+        gradients = {
+            node.name: times["MatMul_1"]
+            for node in original.graph_def.node
+            if node.op == "MatMul" and node.name not in times
+        }
+        return of_nodes(original, {**times, **gradients}, 1.0, compute_dtype=dtype)
+
+    monkeypatch.setattr(Measurement, "_measured", found)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "kept, seconds",
+    [(TUNED, (1.0, 2.0, 0.5)), (BYTES, (1.0, 0.5, 2.0)), (FLOAT32, (1.0, 2.0, 2.0))],
+)
+def test_the_fastest_of_three_is_kept(graph, monkeypatch, kept, seconds):
+    """Steps are traced, then timed in float32, by bytes and by measured times."""
+    build(dropout=True)
+    with tf.Session(config=AS_WRITTEN) as session:
+        expected = losses(session, 60)
+    seen = measured(monkeypatch, COSTS["placed by times"])
+    session, clock = tuned(graph, FLOAT32)
+    clock.seconds = dict(zip((FLOAT32, BYTES, TUNED), seconds), half=9.0)
+    live = known_live_graph(graph)
+    live.tuning.measures = True
+    with session:
+        assert losses(session, 60) == pytest.approx(expected, rel=3e-2)
+        assert session.run("global_step:0") == 60
+    assert seen == [4, 4] and set(clock.called) == {FLOAT32, HALF, BYTES, TUNED}
+    found = verdict(graph)
+    assert found.kept == kept and found.outcome.seconds == clock.seconds_of(FLOAT32, BYTES, TUNED)
+    assert found.outcome.steps == tracing.STEPS + steps_of(3, FEWEST_ROUNDS)
+    assert set(live.variants) == ({kept} - {FLOAT32})
+
+
+def test_a_conversion_by_times_without_half_precision_is_not_timed(graph, monkeypatch):
+    build()
+    measured(monkeypatch, COSTS["all in float32"])
+    session, clock = tuned(graph, FLOAT32)
+    clock.seconds[HALF] = 9.0
+    known_live_graph(graph).tuning.measures = True
+    with session:
+        losses(session, 50)
+    assert TUNED not in clock.called and verdict(graph).kept == FLOAT32
+
+
+def test_operations_that_cannot_be_measured_leave_bytes(graph, monkeypatch):
+    build()
+
+    def refused(measurement, steps, dtype):
+        raise GraphmpError("GMP002", "no costs")
+
+    monkeypatch.setattr(Measurement, "_measured", refused)
+    session, clock = tuned(graph, BYTES)
+    clock.seconds = {FLOAT32: 1.0, BYTES: 0.5, HALF: 9.0}
+    known_live_graph(graph).tuning.measures = True
+    with session:
+        losses(session, 50)
+    found = verdict(graph)
+    assert found.kept == BYTES and found.note == "operations were not measured: GMP002: no costs"
+
+
+def test_real_traces_make_costs_of_every_matmul(graph):
+    """Of the graph's own nodes in float32, and of their clones."""
+    build()
+    with graphmp.Session(tune=True, config=AS_WRITTEN) as session:
+        losses(session, tracing.STEPS)
+        costs = known_live_graph(graph).tuning.measured
+    matmuls = [row for row in costs.measurements if row.signature.op == "MatMul"]
+    assert len(matmuls) == 6  # two forward, four backward
+    assert all(row.float32.nanoseconds > 0 and row.half.nanoseconds > 0 for row in matmuls)
+
+
 def test_words():
-    text = in_words(Verdict(HALF, None, "why"), "bfloat16")
+    text = in_words(Verdict(BYTES, None, "why"), "bfloat16")
     assert text == "not tuned: why; trains in bfloat16"

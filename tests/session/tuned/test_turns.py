@@ -6,7 +6,6 @@ import pytest
 
 from graphmp.session.tuned.turns import (
     FEWEST_ROUNDS,
-    FEWEST_STEPS,
     MOST_OF_TURN,
     MOST_ROUNDS,
     MOST_STEPS,
@@ -14,10 +13,12 @@ from graphmp.session.tuned.turns import (
     STEPS,
     WARMUP,
     Turns,
+    steps_of,
 )
 
 pytestmark = pytest.mark.unit
 A, B = "float32", "half"
+FEWEST_STEPS = steps_of(2, FEWEST_ROUNDS)
 
 
 def train(turns, seconds, kinds=lambda number: "step", most=1000, **given):
@@ -49,7 +50,7 @@ def test_a_clear_result_takes_the_fewest_steps(float32, half, faster):
     assert len(order) == outcome.steps == FEWEST_STEPS
     first = WARMUP + STEPS
     assert order[: 2 * first + STEPS] == [A] * first + [B] * (first + STEPS)  # B goes on
-    assert outcome.seconds == pytest.approx((float32, half), rel=1e-2)
+    assert outcome.seconds == pytest.approx({A: float32, B: half}, rel=1e-2)
     assert outcome.speedup.value == pytest.approx(float32 / half, rel=1e-2)
 
 
@@ -74,7 +75,7 @@ def test_the_first_runs_do_not_count():
         return 9.0 if runs[name] <= WARMUP else 1.0
 
     train(turns, seconds)
-    assert turns.outcome().seconds == pytest.approx((1.0, 1.0))
+    assert turns.outcome().seconds == pytest.approx({A: 1.0, B: 1.0})
 
 
 def test_the_step_after_a_switch_does_not_count():
@@ -85,7 +86,7 @@ def test_the_step_after_a_switch_does_not_count():
         return 9.0 if slow else 1.0
 
     train(turns, seconds)
-    assert turns.outcome().seconds == pytest.approx((1.0, 1.0))
+    assert turns.outcome().seconds == pytest.approx({A: 1.0, B: 1.0})
 
 
 def test_a_step_that_takes_long_ends_its_turn():
@@ -154,4 +155,4 @@ def test_a_turn_that_is_forgotten_is_repeated():
     turns.forget()
     assert not turns.turn_is_over and turns.current == B
     train(turns, steady(1.0, 0.5))
-    assert turns.outcome().seconds[1] == pytest.approx(0.5, rel=1e-2)
+    assert turns.outcome().seconds[B] == pytest.approx(0.5, rel=1e-2)
