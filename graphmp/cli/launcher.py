@@ -186,6 +186,9 @@ class Run(Observer):
     def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
         self._say(in_words(verdict, self.config.compute_dtype))
 
+    def kept(self, text: str) -> None:
+        self._say(text)
+
     def end(self) -> None:
         """Print the closing lines. A forked process prints none: it lacks TensorFlow's threads."""
         if os.getpid() != self._process:

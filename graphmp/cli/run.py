@@ -28,7 +28,7 @@ converted at its first training step, in the running session. Exit status: the s
 graph can't be converted; 2 for bad usage."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
-_OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "tune", "verify")
+_OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "tune", "tune_file", "verify")
 ON_ERROR = ("stop", "float32")
 # The process finds graphmp where this one did; the script's own folder comes first in its path.
 _START = """import sys
@@ -74,6 +74,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=(
             "train the first steps in float32 and in half precision by turns, time them, keep the"
             " faster"
+        ),
+    )
+    parser.add_argument(
+        "--tune_file",
+        metavar="FILE",
+        default="",
+        help=(
+            "tune, and keep what is measured there for the next run (default with --tune:"
+            " graphmp.costs beside the checkpoints)"
         ),
     )
     parser.add_argument(
@@ -140,7 +149,8 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "config": asdict(config),
         "report": args.report,
         "on_error": args.on_error,
-        "tune": args.tune,
+        "tune": args.tune or bool(args.tune_file),
+        "tune_file": args.tune_file,
         "verify": args.verify,
         "debug_overflow": args.debug_overflow,
         "legacy_imports": args.legacy_imports,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import fields
-from typing import Any, Optional, Set
+from typing import Any, Optional, Set, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -34,7 +34,7 @@ class _Converting:
         target: str = "",
         graph: Optional[Any] = None,
         config: Optional[Any] = None,
-        tune: bool = False,
+        tune: Union[bool, str] = False,
         **options: Any,
     ):
         settings = Config.make(**options)
@@ -56,7 +56,8 @@ class Session(_Converting, tf.Session):
         graph: as for tf.Session.
         config: as for tf.Session; `graphmp.session_config()` is merged into it.
         tune: whether to train the first steps in float32 and in half precision by turns, and to
-            keep the faster.
+            keep the faster; or the path of a file that keeps what is measured for the next run,
+            by default `graphmp.costs` beside the checkpoints.
         **options: fields of `graphmp.config.Config`.
 
     Raises:
@@ -105,10 +106,10 @@ class _Says(Observer):
             say("GMP125: " + in_words(verdict, live.config.compute_dtype))
 
 
-def _convert_in(session: Any, settings: Config, tune: bool) -> None:
+def _convert_in(session: Any, settings: Config, tune: Union[bool, str]) -> None:
     live = _watched(session.graph, settings)
     if tune:
-        live.tune(runs.as_they_are)
+        live.tune(runs.as_they_are, "" if tune is True else str(tune))
     _SESSIONS.add(session)
 
 
@@ -165,7 +166,11 @@ def _live(session: Any) -> Optional[LiveGraph]:
 
 
 def convert_every_session(
-    config: Config, observer: Observer, debug: bool = False, tune: bool = False
+    config: Config,
+    observer: Observer,
+    debug: bool = False,
+    tune: bool = False,
+    tune_file: str = "",
 ) -> None:
     """Make every session of the process train like a `Session` with these options.
 
@@ -174,6 +179,7 @@ def convert_every_session(
         observer: receives the events of each graph.
         debug: whether to find the first op that isn't finite in every run that trains.
         tune: whether to time each graph's first steps in both types, and to keep the faster.
+        tune_file: keeps what is measured; empty for a file beside the checkpoints.
     """
 
     def find(session: Any) -> Optional[LiveGraph]:
@@ -183,7 +189,7 @@ def convert_every_session(
         live = live_graph(session.graph, config, observer)
         live.debug = debug
         if tune:
-            live.tune(runs.as_they_are)
+            live.tune(runs.as_they_are, tune_file)
         return live
 
     sessions.configure(lambda given, target, graph: _with_config(given, target, config))

@@ -20,6 +20,7 @@ from graphmp.session.live.restored import RestoredScales
 from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
 from graphmp.session.training import trains
+from graphmp.session.tuned.costs_file import CostsFile
 from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.streams import Replay
 from graphmp.session.tuned.tuning import Tuning
@@ -69,6 +70,9 @@ class Observer:
 
     def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
         """The tuning of a graph is over."""
+
+    def kept(self, text: str) -> None:
+        """What a tuning measured was written to a file, or couldn't be; `text` says so."""
 
 
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
@@ -126,16 +130,17 @@ class LiveGraph(Owner):
         """The graph's nodes, with their clones."""
         return _UNCONVERTED if self.converted is None else self.converted.nodes
 
-    def tune(self, replay: Replay) -> None:
+    def tune(self, replay: Replay, path: str = "") -> None:
         """Train by turns from the first step on, and keep the faster type.
 
         No effect on a graph that has trained.
 
         Args:
             replay: runs ops of a session as they are, with feeds.
+            path: of the file that keeps what is measured; empty for one beside the checkpoints.
         """
         if self.tuning is None and not self.fate.converted:
-            self.tuning = Tuning(self, replay)
+            self.tuning = Tuning(self, replay, CostsFile(path))
             self._runs = self.tuning.main
 
     def turn(self, request: Request) -> Turn:
@@ -163,6 +168,9 @@ class LiveGraph(Owner):
         self.variants = {} if kept is None else {verdict.kept: kept}
         self._runs = verdict.kept
         self.observer.tuned(self, verdict)
+
+    def kept(self, text: str) -> None:
+        self.observer.kept(text)
 
     @property
     def converted(self) -> Optional[LiveConversion]:
@@ -197,8 +205,14 @@ class LiveGraph(Owner):
 
     def restored(self, session: Any, path: str) -> None:
         """Called when a session has restored a checkpoint."""
+        self.checkpoint(path)
         if self.converted is None:
             self._restored.read(session, path)
+
+    def checkpoint(self, path: str) -> None:
+        """Called when a session saves or restores a checkpoint."""
+        if self.tuning is not None:
+            self.tuning.checkpoint(path)
 
     def trained(self, ops: Tuple[Any, ...], values: Sequence[Any], turn: Turn) -> None:
         """Called after a run that trained, with the values of `turn.watched`."""

@@ -35,6 +35,7 @@ def install(find: Finder) -> None:
     for name in ("_do_run", "make_callable", "_make_callable_from_options", "partial_run_setup"):
         patch.wrap(session, name, getattr(_DOORS, name.lstrip("_")))
     patch.wrap(tf.train.Saver, "restore", _DOORS.restore)
+    patch.wrap(tf.train.Saver, "save", _DOORS.save)
 
 
 class _MappedDoors:
@@ -147,6 +148,14 @@ class _MappedDoors:
         live = self._find(session)
         if live is not None:
             live.restored(session, str(path))
+
+    def save(
+        self, original: Any, saver: Any, session: Any, path: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        live = self._find(session)
+        if live is not None:
+            live.checkpoint(str(path))
+        return original(saver, session, path, *args, **kwargs)
 
 
 _FINDERS: List[Finder] = []

@@ -30,7 +30,6 @@ class Measurement:
 
     Attributes:
         costs: their times; None until they are measured.
-        placement: digest of the placement by them.
     """
 
     def __init__(self, by_bytes: LiveConversion, half: LiveConversion):
@@ -41,7 +40,6 @@ class Measurement:
             half: the one with everything in half precision that may be, with both graphs.
         """
         self.costs: Optional[Costs] = None
-        self.placement = ""
         self._by_bytes = by_bytes
         self._half = half
 
@@ -76,7 +74,6 @@ class Measurement:
     def differs(self, by_times: LiveConversion) -> bool:
         """Whether a conversion by the costs is another one, and computes in half precision."""
         assert self._by_bytes.meta_graph is not None and by_times.meta_graph is not None
-        self.placement = str(by_times.record.costs["placement"])
         after = by_times.meta_graph.graph_def
         if MOVES_NOTHING.issuperset(half_ops(after)):
             return False

@@ -42,3 +42,7 @@ class Owner:
     def decided(self, verdict: Verdict) -> None:
         """The tuning is over."""
         raise NotImplementedError
+
+    def kept(self, text: str) -> None:
+        """What was measured was written to a file, or couldn't be; `text` says so."""
+        raise NotImplementedError

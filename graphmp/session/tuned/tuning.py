@@ -29,6 +29,7 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.rewrite.decisions import in_half
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.tuned import tracing
+from graphmp.session.tuned.costs_file import CostsFile
 from graphmp.session.tuned.measurement import Measurement
 from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.shared_shapes import SharedShapes
@@ -37,7 +38,7 @@ from graphmp.session.tuned.tracing import Trace, Tracing
 from graphmp.session.tuned.turn import Request, Turn, nodes_of
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, MOST_ROUNDS, MOST_STEPS, Turns, steps_of
 from graphmp.session.tuned.verdict import Verdict, in_words
-from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs
+from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs, Time
 
 Clock = Callable[[], float]
 _THREADS = "several threads train at the same time, whose steps can't be timed"
@@ -49,6 +50,9 @@ _FLOAT32 = "--compute_dtype=float32 leaves nothing to choose"
 _SKIPPED = "of %d training steps too many were skipped: %d turns had such steps"
 _MANY_SKIPS = 5
 _UNMEASURED = "operations were not measured: %s"
+_KEPT = "the next run takes what was measured from %s"
+_OTHER_GRAPH = "%s: not used, it is of another graph"
+_OTHER_BATCH = "%s: not used, its batches were of %s, these are of %s"
 _UNFINISHED = "not tuned: it ended after %d training steps; %d to %d that are alike are needed"
 
 
@@ -103,12 +107,13 @@ class Tuning:
         verdict: the result; None until there is one.
     """
 
-    def __init__(self, owner: Owner, replay: Replay):
+    def __init__(self, owner: Owner, replay: Replay, file: CostsFile):
         """Nothing has been converted yet.
 
         Args:
             owner: the graph that is tuned.
             replay: runs ops of a session as they are, with feeds.
+            file: keeps what is measured.
         """
         self.now: Clock = time.perf_counter
         self.measures = not owner.config.costs
@@ -117,8 +122,13 @@ class Tuning:
         self.verdict: Optional[Verdict] = None
         self._owner = owner
         self._replay = replay
+        self._file = file
+        self._earlier: Optional[Costs] = None  # of an earlier run
+        self._placement = ""  # digest of the placement by measured times
+        self._batch_size: Optional[int] = None
         self._tracing: Optional[Tracing] = None
         self._turns: Optional[Turns] = None
+        self._made: Optional[LiveConversion] = None  # the graph's conversion, with both graphs
         self._measurement: Optional[Measurement] = None
         self._streams: Optional[RandomStreams] = None
         self._shapes: Optional[SharedShapes] = None
@@ -173,18 +183,41 @@ class Tuning:
         self._streams = self._streams or RandomStreams(graph)
         clones = made.nodes.stand_ins.names.values()
         self._shapes = SharedShapes(graph, clones, made.nodes.added, self._hidden)
-        try:
-            if config.clip_norm:
-                float32 = replace(config, compute_dtype="float32", loss_scale="none", costs="")
-                self._owner.convert_also(FLOAT32, float32)
-            if self.measures:
-                half = self._owner.convert_also(HALF, config, in_half)
-                self._measurement = Measurement(made, half)
-                self._tracing = Tracing()
-        except GraphmpError as error:
-            self._note = _UNMEASURED % error
+        if config.clip_norm:
+            float32 = replace(config, compute_dtype="float32", loss_scale="none", costs="")
+            self._owner.convert_also(FLOAT32, float32)
+        self._earlier = self._by_file() if self.measures else None
+        self._made = made if self._earlier is not None else None
+        if self._earlier is None:
+            self._prepare(made)
+
+    def _prepare(self, made: LiveConversion) -> None:
+        """Prepare what is to be traced, if anything is, or timed."""
+        if self.measures:
+            try:
+                half = self._owner.convert_also(HALF, self._owner.config, in_half)
+                self._measurement, self._tracing = Measurement(made, half), Tracing()
+            except GraphmpError as error:
+                self._note = _UNMEASURED % error
         if self._tracing is None:
             self._compare([FLOAT32, self.main])
+
+    def _by_file(self) -> Optional[Costs]:
+        """The costs of an earlier run, if they are of this graph; it is converted by them."""
+        config = self._owner.config
+        try:
+            costs = self._file.read(config.compute_dtype)
+            if costs is None or not costs.faster:
+                return None
+            by_times = replace(config, costs=self._file.path)
+            placement = self._owner.convert_also(TUNED, by_times).record.costs["placement"]
+        except GraphmpError as error:
+            self._note = str(error)
+            return None
+        if placement == costs.placement:
+            return costs
+        self._note = _OTHER_GRAPH % self._file.path
+        return None
 
     def _compare(self, variants: Sequence[str]) -> None:
         """Time variants in turns from now on."""
@@ -196,6 +229,8 @@ class Tuning:
             reason = self._hindrance(request)
             if reason:
                 self._decide(Verdict(self.main, None, reason))
+            elif request.trains and self.verdict is None:
+                self._use_earlier(request)
             if self.verdict is not None:
                 return Turn(self.conversion(self.verdict.kept))
             assert self._streams is not None  # there is a conversion
@@ -207,6 +242,20 @@ class Tuning:
             self._stepping = True
             traced = self._tracing is not None and self._tracing.traces
             return _Timed(self, request, variant, traced)
+
+    def _use_earlier(self, request: Request) -> None:
+        """Decide by the costs of an earlier run, if its batches were as large."""
+        if not self.steps:
+            self._batch_size = _batch_size(request)
+        costs, self._earlier = self._earlier, None
+        if costs is None:
+            return
+        if costs.batch_size == self._batch_size:
+            self._decide(Verdict(costs.faster, None, file=self._file.path))
+            return
+        self._note = _OTHER_BATCH % (self._file.path, costs.batch_size, self._batch_size)
+        if self._made is not None:
+            self._prepare(self._made)
 
     def _hindrance(self, request: Request) -> str:
         """Why steps can't be timed; empty if they can."""
@@ -293,6 +342,7 @@ class Tuning:
         except GraphmpError as error:
             self._note = _UNMEASURED % error
             return []
+        self._placement = str(found.record.costs["placement"])
         return [TUNED] if self._measurement.differs(found) else []
 
     def _timed(self, turns: Turns, kind: Hashable, request: Request, seconds: float) -> None:
@@ -339,8 +389,47 @@ class Tuning:
                 assert self._streams is not None  # it has sessions
                 self._streams.catch_up(session, verdict.kept, self._replay)
         self._spent, self.verdict = self.steps, verdict._replace(note=self._note)
-        self._streams = self._shapes = self._turns = self._tracing = self._measurement = None
+        self._streams = self._shapes = self._turns = self._tracing = None
+        self._measurement = self._made = self._earlier = None
+        self._keep()
         self._owner.decided(self.verdict)
+
+    def checkpoint(self, prefix: str) -> None:
+        """A checkpoint of this prefix was saved or restored."""
+        with self._lock:
+            self._file.beside(prefix)
+            self._keep()
+
+    def _keep(self) -> None:
+        """Write what was measured, as soon as it is known where to."""
+        found = self.verdict.outcome if self.verdict is not None else None
+        if found is None or self.measured is None or not self._file.path:
+            return
+        steps = {name: _time(seconds, found.rounds) for name, seconds in found.seconds.items()}
+        costs = replace(
+            self.measured,
+            faster=found.faster,
+            placement=self._placement,
+            steps={**self.measured.steps, **steps},
+            batch_size=self._batch_size,
+        )
+        self.measured = None
+        try:
+            self._file.write(costs)
+            self._owner.kept(_KEPT % self._file.path)
+        except GraphmpError as error:
+            self._owner.kept(str(error))
+
+
+def _batch_size(request: Request) -> Optional[int]:
+    """The first dimension of what is fed, if it is one; None for a pipeline."""
+    sizes = {np.shape(value)[0] for _, value in request.feeds if np.ndim(value)}
+    return int(sizes.pop()) if len(sizes) == 1 else None
+
+
+def _time(seconds: float, samples: int) -> Time:
+    nanoseconds = 1e9 * seconds
+    return Time(nanoseconds, nanoseconds, nanoseconds, samples)
 
 
 def _kind(request: Request, shapes: Sequence[Any]) -> Hashable:

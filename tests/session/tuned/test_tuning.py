@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ from graphmp.session.tuned.measurement import Measurement
 from graphmp.session.tuned.turn import Request
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, steps_of
 from graphmp.session.tuned.verdict import Verdict, in_words
+from graphmp.tuning import files
 from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED
-from tests.support.costed import of_nodes
+from tests.support.costed import MACHINE, of_nodes
 from tests.support.training import AS_WRITTEN
 
 X = np.random.RandomState(0).randn(16, 8).astype(np.float32)
@@ -396,6 +398,60 @@ def test_operations_that_cannot_be_measured_leave_bytes(graph, monkeypatch):
         losses(session, 50)
     found = verdict(graph)
     assert found.kept == BYTES and found.note == "operations were not measured: GMP002: no costs"
+
+
+def tuned_beside_checkpoints(path, seconds, steps=54):
+    """A run that saves before it trains, as MonitoredTrainingSession does: its tuning."""
+    with tf.Graph().as_default() as graph:
+        build()
+        saver = tf.train.Saver()
+        session = graphmp.Session(graph=graph, tune=True, config=AS_WRITTEN)
+        tuning = known_live_graph(graph).tuning
+        clock = Clock(tuning, dict(zip((FLOAT32, BYTES, TUNED), seconds), half=9.0))
+        with session:
+            session.run("init")
+            saver.save(session, str(path / "model"))
+            losses(session, steps)
+            assert session.run("global_step:0") == steps
+        return tuning, clock, set(known_live_graph(graph).variants)
+
+
+@pytest.mark.parametrize(
+    "kept, seconds",
+    [(TUNED, (1.0, 2.0, 0.5)), (BYTES, (1.0, 0.5, 2.0)), (FLOAT32, (1.0, 2.0, 2.0))],
+)
+def test_the_next_run_skips_the_measuring(monkeypatch, tmp_path, kept, seconds):
+    measured(monkeypatch, COSTS["placed by times"])
+    monkeypatch.setattr("graphmp.tuning.machine.this_machine", lambda: MACHINE)
+    first = tuned_beside_checkpoints(tmp_path, seconds)[0]
+    assert first.verdict.kept == kept
+    costs = files.read(str(tmp_path / "graphmp.costs"))
+    assert (costs.faster, costs.batch_size) == (kept, 16)
+    assert costs.steps[FLOAT32].nanoseconds == pytest.approx(1e9)
+    second, clock, variants = tuned_beside_checkpoints(tmp_path, seconds, steps=3)
+    assert clock.called == [] and variants == {kept} - {FLOAT32}
+    assert (second.verdict.kept, second.verdict.file) == (kept, str(tmp_path / "graphmp.costs"))
+
+
+@pytest.mark.parametrize(
+    "change, note",
+    [
+        (lambda costs: replace(costs, machine=costs.machine._replace(threads=99)), "threads 99"),
+        (lambda costs: replace(costs, placement="0" * 16), "of another graph"),
+        (lambda costs: replace(costs, batch_size=4), "its batches were of 4, these are of 16"),
+        (lambda costs: replace(costs, compute_dtype="bfloat16"), "bfloat16, here float16"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_named_and_measured_anew(monkeypatch, tmp_path, change, note):
+    measured(monkeypatch, COSTS["placed by times"])
+    monkeypatch.setattr("graphmp.tuning.machine.this_machine", lambda: MACHINE)
+    path, seconds = tmp_path / "graphmp.costs", (1.0, 2.0, 0.5)
+    tuned_beside_checkpoints(tmp_path, seconds)
+    path.write_bytes(files.dumps(change(files.read(str(path)))))
+    tuning, _, _ = tuned_beside_checkpoints(tmp_path, seconds)
+    assert note in tuning.verdict.note and "not used" in tuning.verdict.note
+    assert tuning.verdict.kept == TUNED and tuning.verdict.outcome is not None
+    assert files.read(str(path)).batch_size == 16  # the new costs
 
 
 def test_real_traces_make_costs_of_every_matmul(graph):
