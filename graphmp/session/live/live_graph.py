@@ -163,9 +163,12 @@ class LiveGraph(Owner):
         """What computes a part of a partial run."""
         return Turn(self._handles.get(handle, self.converted))
 
-    def decided(self, verdict: Verdict) -> None:
+    def decided(self, verdict: Verdict, made: Optional[LiveConversion]) -> None:
         kept = self.variants.get(verdict.kept)
         self.variants = {} if kept is None else {verdict.kept: kept}
+        if verdict.kept != self._runs and made is not None and kept is not None:
+            self._runs = verdict.kept
+            self._report(made._replace(nodes=kept.nodes))
         self._runs = verdict.kept
         self.observer.tuned(self, verdict)
 
@@ -280,8 +283,13 @@ class LiveGraph(Owner):
         assert graph is not None  # a run of it is in progress
         made = convert(graph, config, self._added, debug, solve)
         self._added |= made.nodes.added
-        self.variants[variant] = made
         if variant == self._runs:
-            self.observer.converted(self)
+            self._report(made)
         self.variants[variant] = self._fitted(made._replace(original=None, meta_graph=None), [])
         return made
+
+    def _report(self, made: LiveConversion) -> None:
+        """Tell of the conversion that runs from now on; `made` has both graphs."""
+        self.variants[self._runs] = made
+        self.observer.converted(self)
+        self.variants[self._runs] = made._replace(original=None, meta_graph=None)

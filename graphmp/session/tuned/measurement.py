@@ -71,14 +71,20 @@ class Measurement:
         traces.complete = True
         return traces.costs(this_machine(), dtype, _SOURCE, None)
 
-    def differs(self, by_times: LiveConversion) -> bool:
-        """Whether a conversion by the costs is another one, and computes in half precision."""
-        assert self._by_bytes.meta_graph is not None and by_times.meta_graph is not None
-        after = by_times.meta_graph.graph_def
-        if MOVES_NOTHING.issuperset(half_ops(after)):
-            return False
-        before: Dict[str, bytes] = {
-            node.name: serialize(node) for node in self._by_bytes.meta_graph.graph_def.node
-        }
-        same: List[bool] = [before.get(node.name) == serialize(node) for node in after.node]
-        return not all(same) or len(same) != len(before)
+
+def differs(by_bytes: LiveConversion, by_times: LiveConversion) -> bool:
+    """Whether a conversion by costs is another one, and computes in half precision.
+
+    Args:
+        by_bytes: the conversion by bytes, with both graphs.
+        by_times: the one by costs, with both graphs.
+    """
+    assert by_bytes.meta_graph is not None and by_times.meta_graph is not None
+    after = by_times.meta_graph.graph_def
+    if MOVES_NOTHING.issuperset(half_ops(after)):
+        return False
+    before: Dict[str, bytes] = {
+        node.name: serialize(node) for node in by_bytes.meta_graph.graph_def.node
+    }
+    same: List[bool] = [before.get(node.name) == serialize(node) for node in after.node]
+    return not all(same) or len(same) != len(before)

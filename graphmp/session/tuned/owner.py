@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from graphmp.config import Config
 from graphmp.rewrite.decisions import decided
@@ -39,8 +39,8 @@ class Owner:
         """
         raise NotImplementedError
 
-    def decided(self, verdict: Verdict) -> None:
-        """The tuning is over."""
+    def decided(self, verdict: Verdict, made: Optional[LiveConversion]) -> None:
+        """The tuning is over; `made` is the conversion by measured times, with both graphs."""
         raise NotImplementedError
 
     def kept(self, text: str) -> None:

@@ -30,7 +30,7 @@ from graphmp.rewrite.decisions import in_half
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.tuned import tracing
 from graphmp.session.tuned.costs_file import CostsFile
-from graphmp.session.tuned.measurement import Measurement
+from graphmp.session.tuned.measurement import Measurement, differs
 from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.shared_shapes import SharedShapes
 from graphmp.session.tuned.streams import Draws, RandomStreams, Replay
@@ -129,6 +129,7 @@ class Tuning:
         self._tracing: Optional[Tracing] = None
         self._turns: Optional[Turns] = None
         self._made: Optional[LiveConversion] = None  # the graph's conversion, with both graphs
+        self._by_times: Optional[LiveConversion] = None  # another one, with both graphs
         self._measurement: Optional[Measurement] = None
         self._streams: Optional[RandomStreams] = None
         self._shapes: Optional[SharedShapes] = None
@@ -186,17 +187,17 @@ class Tuning:
         if config.clip_norm:
             float32 = replace(config, compute_dtype="float32", loss_scale="none", costs="")
             self._owner.convert_also(FLOAT32, float32)
+        self._made = made
         self._earlier = self._by_file() if self.measures else None
-        self._made = made if self._earlier is not None else None
         if self._earlier is None:
-            self._prepare(made)
+            self._prepare()
 
-    def _prepare(self, made: LiveConversion) -> None:
+    def _prepare(self) -> None:
         """Prepare what is to be traced, if anything is, or timed."""
-        if self.measures:
+        if self.measures and self._made is not None:
             try:
                 half = self._owner.convert_also(HALF, self._owner.config, in_half)
-                self._measurement, self._tracing = Measurement(made, half), Tracing()
+                self._measurement, self._tracing = Measurement(self._made, half), Tracing()
             except GraphmpError as error:
                 self._note = _UNMEASURED % error
         if self._tracing is None:
@@ -207,17 +208,28 @@ class Tuning:
         config = self._owner.config
         try:
             costs = self._file.read(config.compute_dtype)
-            if costs is None or not costs.faster:
+            if costs is None:
                 return None
-            by_times = replace(config, costs=self._file.path)
-            placement = self._owner.convert_also(TUNED, by_times).record.costs["placement"]
+            self._convert_by(self._file.path)
         except GraphmpError as error:
             self._note = str(error)
             return None
-        if placement == costs.placement:
+        if self._placement == costs.placement:
             return costs
         self._note = _OTHER_GRAPH % self._file.path
         return None
+
+    def _convert_by(self, path: str) -> None:
+        """Convert the graph by the costs in a file."""
+        config = replace(self._owner.config, costs=path)
+        self._by_times = self._owner.convert_also(TUNED, config)
+        self._placement = str(self._by_times.record.costs["placement"])
+
+    def _compare_all(self) -> None:
+        """Time float32, the conversion by bytes, and the one by times if it is another one."""
+        assert self._made is not None  # both were made
+        other = self._by_times is not None and differs(self._made, self._by_times)
+        self._compare([FLOAT32, self.main, *([TUNED] if other else [])])
 
     def _compare(self, variants: Sequence[str]) -> None:
         """Time variants in turns from now on."""
@@ -250,12 +262,14 @@ class Tuning:
         costs, self._earlier = self._earlier, None
         if costs is None:
             return
-        if costs.batch_size == self._batch_size:
+        if costs.batch_size != self._batch_size:
+            self._note = _OTHER_BATCH % (self._file.path, costs.batch_size, self._batch_size)
+            self._prepare()
+        elif costs.faster:
             self._decide(Verdict(costs.faster, None, file=self._file.path))
-            return
-        self._note = _OTHER_BATCH % (self._file.path, costs.batch_size, self._batch_size)
-        if self._made is not None:
-            self._prepare(self._made)
+        else:  # of a run that ended before there was a verdict
+            self.measured = costs
+            self._compare_all()
 
     def _hindrance(self, request: Request) -> str:
         """Why steps can't be timed; empty if they can."""
@@ -328,22 +342,19 @@ class Tuning:
         names = tuple(op.name for op in request.ops)
         steps.saw(kind, Trace(names, trace or tf.RunMetadata()))
         if steps.is_over:
-            self._tracing = None
-            self._compare([FLOAT32, BYTES, *self._converted_by_times(steps)])
+            self._tracing, self._by_times = None, None
+            self._measure(steps)
+            self._compare_all()
 
-    def _converted_by_times(self, steps: Tracing) -> List[str]:
-        """Convert the graph by what was traced; the variant to time, if it is another one."""
+    def _measure(self, steps: Tracing) -> None:
+        """Convert the graph by the times of operations in traced steps."""
         assert self._measurement is not None  # steps were traced for it
-        config = self._owner.config
         try:
-            with self._measurement.costs_file(steps, config) as path:
+            with self._measurement.costs_file(steps, self._owner.config) as path:
+                self._convert_by(path)
                 self.measured = self._measurement.costs
-                found = self._owner.convert_also(TUNED, replace(config, costs=path))
         except GraphmpError as error:
             self._note = _UNMEASURED % error
-            return []
-        self._placement = str(found.record.costs["placement"])
-        return [TUNED] if self._measurement.differs(found) else []
 
     def _timed(self, turns: Turns, kind: Hashable, request: Request, seconds: float) -> None:
         turns.saw(kind, seconds, request.timed)
@@ -392,7 +403,8 @@ class Tuning:
         self._streams = self._shapes = self._turns = self._tracing = None
         self._measurement = self._made = self._earlier = None
         self._keep()
-        self._owner.decided(self.verdict)
+        made, self._by_times = self._by_times, None
+        self._owner.decided(self.verdict, made if verdict.kept == TUNED else None)
 
     def checkpoint(self, prefix: str) -> None:
         """A checkpoint of this prefix was saved or restored."""
@@ -401,24 +413,22 @@ class Tuning:
             self._keep()
 
     def _keep(self) -> None:
-        """Write what was measured, as soon as it is known where to."""
-        found = self.verdict.outcome if self.verdict is not None else None
-        if found is None or self.measured is None or not self._file.path:
+        """Write what was measured, if it is known where to; a verdict only once."""
+        if self.measured is None or not self._file.path:
             return
-        steps = {name: _time(seconds, found.rounds) for name, seconds in found.seconds.items()}
-        costs = replace(
-            self.measured,
-            faster=found.faster,
-            placement=self._placement,
-            steps={**self.measured.steps, **steps},
-            batch_size=self._batch_size,
-        )
-        self.measured = None
+        costs = replace(self.measured, placement=self._placement, batch_size=self._batch_size)
+        found = self.verdict.outcome if self.verdict is not None else None
+        if found is not None:
+            steps = {name: _time(seconds, found.rounds) for name, seconds in found.seconds.items()}
+            costs = replace(costs, faster=found.faster, steps={**costs.steps, **steps})
         try:
             self._file.write(costs)
-            self._owner.kept(_KEPT % self._file.path)
+            text = _KEPT % self._file.path
         except GraphmpError as error:
-            self._owner.kept(str(error))
+            text = str(error)
+        if self.verdict is not None:
+            self.measured = None
+            self._owner.kept(text)
 
 
 def _batch_size(request: Request) -> Optional[int]:

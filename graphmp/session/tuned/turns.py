@@ -26,10 +26,10 @@ from graphmp.timings import Ratio, order, speedup, step_time
 WARMUP = 2  # runs of a kind in a variant that don't count
 STEPS = 3  # of a turn that count
 FEWEST_ROUNDS = 3  # with a clear result
-ROUNDS = 5  # with any
-MOST_ROUNDS = 10
+ROUNDS = 4  # with any
+MOST_ROUNDS = 6
 MOST_OF_TURN = 20  # steps of a turn, whether they count or not
-MOST_STEPS = 250  # of a tuning
+MOST_STEPS = 200  # of a tuning
 CLEAR = 1.5  # ratio of step times that each of the fewest rounds shows
 LONG = 3.0, 0.25  # a step by which a turn ends, in steps of the first variant and in seconds
 Samples = Dict[Hashable, List[float]]  # seconds of the steps that count, by kind of run

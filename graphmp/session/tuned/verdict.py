@@ -63,8 +63,8 @@ def in_words(verdict: Verdict, compute_dtype: str) -> str:
 def _ratio(found: Outcome) -> str:
     """How many times as fast half precision is as float32."""
     ratio = found.speedup
-    text = "half precision %.2f times as fast" % ratio.value
-    return "%s, %.2f to %.2f" % (text, ratio.low, ratio.high) if ratio.low and ratio.high else text
+    text = "half precision %.3g times as fast" % ratio.value
+    return "%s, %.3g to %.3g" % (text, ratio.low, ratio.high) if ratio.low and ratio.high else text
 
 
 def _time(seconds: float) -> str:

@@ -139,7 +139,7 @@ def test_a_verdict_is_said(graph, faster):
     assert said == (
         [
             "GMP125: float32 is kept: a step takes 1 s in float32, 2 s in float16 with casts by"
-            " bytes (half precision 0.50 times as fast, 0.50 to 0.50); timed in %d training steps"
+            " bytes (half precision 0.5 times as fast, 0.5 to 0.5); timed in %d training steps"
             % FEWEST_STEPS
         ]
         if faster == FLOAT32
@@ -431,6 +431,19 @@ def test_the_next_run_skips_the_measuring(monkeypatch, tmp_path, kept, seconds):
     second, clock, variants = tuned_beside_checkpoints(tmp_path, seconds, steps=3)
     assert clock.called == [] and variants == {kept} - {FLOAT32}
     assert (second.verdict.kept, second.verdict.file) == (kept, str(tmp_path / "graphmp.costs"))
+
+
+def test_a_run_that_ended_early_leaves_its_measurement(monkeypatch, tmp_path):
+    """Its last checkpoint comes before the verdict; the next run traces nothing."""
+    measured(monkeypatch, COSTS["placed by times"])
+    monkeypatch.setattr("graphmp.tuning.machine.this_machine", lambda: MACHINE)
+    seconds = (1.0, 2.0, 0.5)
+    first, _, _ = tuned_beside_checkpoints(tmp_path, seconds, steps=20)
+    assert first.verdict is None
+    first.checkpoint(str(tmp_path / "model"))
+    second, clock, _ = tuned_beside_checkpoints(tmp_path, seconds)
+    assert HALF not in clock.called and second.verdict.kept == TUNED
+    assert second.verdict.outcome.steps == steps_of(3, FEWEST_ROUNDS)
 
 
 @pytest.mark.parametrize(
