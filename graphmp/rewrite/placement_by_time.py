@@ -30,6 +30,7 @@ from graphmp.tuning.costs import BYTES, FLOAT32, TUNED, Costs
 from graphmp.tuning.costs import HALF as HALVED
 
 _INFINITE = float("inf")
+_NOTABLE = 0.01  # of a node's time: cheaper casts of its inputs to float32 aren't mentioned
 
 
 class Timed(NamedTuple):
@@ -253,10 +254,11 @@ def _reason(step: _Step, group: int, half: AbstractSet[int], compute_dtype: str)
         return Reason(MEASURED, "no time of its op is known, and float32 needs fewer casts here")
     float32, narrow, wide_casts, narrow_casts = step.sides(group, half)
     sides = [
-        "%s in %s%s" % (duration(time + casts), dtype, " with its casts" if casts else "")
-        for time, casts, dtype in (
-            (float32, wide_casts, FLOAT32),
-            (narrow, narrow_casts, compute_dtype),
+        "%s in %s%s"
+        % (duration(time + casts), dtype, " with its casts" if casts > least * time else "")
+        for time, casts, dtype, least in (
+            (float32, wide_casts, FLOAT32, _NOTABLE),
+            (narrow, narrow_casts, compute_dtype, 0.0),
         )
     ]
     by = " (predicted)" if how == predictions.PREDICTED else ""

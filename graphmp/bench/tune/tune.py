@@ -24,7 +24,7 @@ from graphmp.bench.processes.feeds import BatchFile
 from graphmp.bench.processes.processes import Process, Starter, Trouble
 from graphmp.bench.processes.timed_session import TrainingFile
 from graphmp.bench.timing import schedule, turns
-from graphmp.bench.timing.timings import Ratio, Rounds, speedup, step_time
+from graphmp.bench.timing.timings import Ratio, Rounds, speedup
 from graphmp.bench.tune.measure import Traces, measure
 from graphmp.bench.tune.options import Options
 from graphmp.config import Config
@@ -39,7 +39,7 @@ from graphmp.policy import policy as policies
 from graphmp.rewrite.decisions import in_half
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.tuning import files
-from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs, median_time
+from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs, median_time, quicker_half
 from graphmp.tuning.machine import this_machine
 
 _MEASURING = 0.6  # of the time; the rest is for whole steps
@@ -186,13 +186,13 @@ class _Tuner:
             return
         rounds = self._found.rounds
         steps = {
-            name: median_time([1e9 * second for steps in each for second in steps])
+            name: median_time(quicker_half([1e9 * second for steps in each for second in steps]))
             for name, each in rounds.items()
         }
         if FLOAT32 in rounds and TUNED in rounds:
             costs = replace(
                 costs,
-                faster=min(rounds, key=lambda name: (step_time(rounds[name]), name != FLOAT32)),
+                faster=min(rounds, key=lambda name: (_undisturbed(rounds[name]), name != FLOAT32)),
                 placement=self._found.report["placement"],
             )
         self._found.costs = replace(
@@ -274,6 +274,11 @@ class _Tuner:
 
     def _say(self, what: str, ends: float) -> None:
         self._tell(what, ends)
+
+
+def _undisturbed(rounds: Rounds) -> float:
+    """Seconds of a step that other work on the machine disturbs little."""
+    return median_time(quicker_half([second for steps in rounds for second in steps])).nanoseconds
 
 
 def _config_of(conversion: Conversion) -> Config:
