@@ -28,9 +28,7 @@ from graphmp.bench.timing.timings import Ratio, Rounds, speedup
 from graphmp.bench.tune.measure import Traces, measure
 from graphmp.bench.tune.options import Options
 from graphmp.config import Config
-from graphmp.conversion.built_graph import Identity, convert_graph
 from graphmp.conversion.conversion import Conversion
-from graphmp.conversion.stages import Stages
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.files import write_atomic
@@ -162,10 +160,7 @@ class _Tuner:
         self._tell("converting by what was measured", None)
         path = self._folder / "measured.costs"
         path.write_bytes(files.dumps(costs))
-        config = replace(self._config, costs=str(path))
-        identity = Identity(self._conversion.report["source"], "", "tuned")
-        stages = Stages(lambda stage: None)
-        by_costs = convert_graph(self._conversion.before, identity, config, stages, [])
+        by_costs = graphs.by_costs(self._conversion, str(path))
         self._found.report = by_costs.report["costs"]
         trainings = self._written(
             {
