@@ -205,6 +205,12 @@ class _Step:
             narrow_casts += max(0.0, as_half - as_wide)
         return float32, narrow, wide_casts, narrow_casts
 
+    def kernel_of(self, unit: int) -> int:
+        """The group of a unit, or of the node whose kernel its node is part of."""
+        within = self.times.node(self.graph.units[unit].node).within
+        anchor = self.graph.units_of(within) if within in self.graph.view.nodes else ()
+        return self.groups.of[anchor[0] if anchor else unit]
+
     def how(self, group: int) -> str:
         """How the times of a group are known: by the least certain of its slower nodes."""
         kinds = {self._main(number).how for number in self.groups.members[group]}
@@ -237,7 +243,7 @@ def _explained(
     explained = []
     for number, p in enumerate(placed):
         if p.colour == FLOAT and loose[number].colour == FREE:
-            group = step.groups.of[number]
+            group = step.kernel_of(number)
             if group not in reasons:
                 reasons[group] = _reason(step, group, half, compute_dtype)
             constant = step.graph.node(number).op == "Const"

@@ -37,7 +37,17 @@ from graphmp.policy import policy as policies
 from graphmp.rewrite.decisions import in_half
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.tuning import files
-from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs, median_time, quicker_half
+from graphmp.tuning.costs import (
+    BYTES,
+    FLOAT32,
+    HALF,
+    OPERATIONS,
+    TUNED,
+    Costs,
+    Time,
+    median_time,
+    quicker_half,
+)
 from graphmp.tuning.machine import this_machine
 
 _MEASURING = 0.6  # of the time; the rest is for whole steps
@@ -190,12 +200,21 @@ class _Tuner:
                 faster=min(rounds, key=lambda name: (_undisturbed(rounds[name]), name != FLOAT32)),
                 placement=self._found.report["placement"],
             )
+        self._scale_predictions(costs, steps)
         self._found.costs = replace(
             costs,
             steps={**costs.steps, **steps},
             complete=costs.complete and not self._found.interrupted,
         )
         write_atomic(self._output, files.dumps(self._found.costs))
+
+    def _scale_predictions(self, costs: Costs, steps: Dict[str, Time]) -> None:
+        """Predict steps as of the float32 step that was timed, not of its operations' sum."""
+        predicted = self._found.report.get("predicted_step_ns", {})
+        alone = costs.steps[OPERATIONS % FLOAT32].nanoseconds
+        if FLOAT32 in steps and alone:
+            scale = steps[FLOAT32].nanoseconds / alone
+            predicted.update({name: scale * value for name, value in predicted.items()})
 
     def _costs(self) -> Optional[Costs]:
         traces = self._traces
