@@ -143,7 +143,6 @@ class _Tuner:
         self._tell("converting to half precision", None)
         half = self._in_half()
         trainings = self._written({FLOAT32: self._conversion.original, HALF: half})
-        began = schedule.now()
         with self._process(trainings) as process:
             self._tell("making batches", None)
             self._made = self._batches(process)
@@ -151,7 +150,7 @@ class _Tuner:
             self._traces = Traces(
                 self._conversion.original, half, trainings[FLOAT32].targets, tensors
             )
-            ends = began + _MEASURING * self._options.seconds
+            ends = schedule.now() + _MEASURING * self._options.seconds
             self._say("timing operations", ends)
             measure(
                 self._traces,

@@ -25,7 +25,8 @@ QUICK = Options(seconds=1.0)
 @pytest.fixture
 def local(monkeypatch):
     monkeypatch.setattr(tune, "Process", Local)
-    monkeypatch.setattr(measure, "_ROUNDS", (2, 3))
+    monkeypatch.setattr(measure, "_STEPS", (2, 3))
+    monkeypatch.setattr(measure, "_TURN", 0.0)
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_a_step_that_is_too_slow_in_half_precision_stays_float32(
     ask = Local.ask
 
     def slow(self, order, *arguments, limit=None):
-        if order == "trace" and arguments[0] == HALF:
+        if order == "open_for_traces" and arguments[0] == HALF:
             assert limit is not None
             raise Trouble(measure.TOO_SLOW, "too slow")
         return ask(self, order, *arguments, limit=limit)
