@@ -31,6 +31,7 @@ ROOMS = {
         "rewrite",
         "scaling",
         "tf_hooks",
+        "tuning",
     ],
     "legacy": [],
     "conversion": [

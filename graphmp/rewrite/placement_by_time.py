@@ -30,6 +30,7 @@ from graphmp.tuning.costs import BYTES, FLOAT32, TUNED, Costs
 from graphmp.tuning.costs import HALF as HALVED
 
 _INFINITE = float("inf")
+_NOTABLE = 0.01  # of a node's time: cheaper casts of its inputs to float32 aren't mentioned
 
 
 class Timed(NamedTuple):
@@ -204,6 +205,12 @@ class _Step:
             narrow_casts += max(0.0, as_half - as_wide)
         return float32, narrow, wide_casts, narrow_casts
 
+    def kernel_of(self, unit: int) -> int:
+        """The group of a unit, or of the node whose kernel its node is part of."""
+        within = self.times.node(self.graph.units[unit].node).within
+        anchor = self.graph.units_of(within) if within in self.graph.view.nodes else ()
+        return self.groups.of[anchor[0] if anchor else unit]
+
     def how(self, group: int) -> str:
         """How the times of a group are known: by the least certain of its slower nodes."""
         kinds = {self._main(number).how for number in self.groups.members[group]}
@@ -236,7 +243,7 @@ def _explained(
     explained = []
     for number, p in enumerate(placed):
         if p.colour == FLOAT and loose[number].colour == FREE:
-            group = step.groups.of[number]
+            group = step.kernel_of(number)
             if group not in reasons:
                 reasons[group] = _reason(step, group, half, compute_dtype)
             constant = step.graph.node(number).op == "Const"
@@ -253,10 +260,11 @@ def _reason(step: _Step, group: int, half: AbstractSet[int], compute_dtype: str)
         return Reason(MEASURED, "no time of its op is known, and float32 needs fewer casts here")
     float32, narrow, wide_casts, narrow_casts = step.sides(group, half)
     sides = [
-        "%s in %s%s" % (duration(time + casts), dtype, " with its casts" if casts else "")
-        for time, casts, dtype in (
-            (float32, wide_casts, FLOAT32),
-            (narrow, narrow_casts, compute_dtype),
+        "%s in %s%s"
+        % (duration(time + casts), dtype, " with its casts" if casts > least * time else "")
+        for time, casts, dtype, least in (
+            (float32, wide_casts, FLOAT32, _NOTABLE),
+            (narrow, narrow_casts, compute_dtype, 0.0),
         )
     ]
     by = " (predicted)" if how == predictions.PREDICTED else ""

@@ -13,6 +13,7 @@ from graphmp.doctor.devices import BFLOAT16_FLAGS, Device
 from graphmp.doctor.installed import cpu_flags
 from graphmp.errors import GraphmpError
 from graphmp.tuning.costs import Costs, Machine
+from graphmp.tuning.files import read
 
 
 def this_machine(device: Optional[Device] = None) -> Machine:
@@ -63,13 +64,13 @@ def matches_this_machine(costs: Costs) -> Optional[str]:
     return "; ".join(found) or None
 
 
-def check_machine(costs: Costs, path: str) -> None:
-    """Refuse costs of another machine.
+def check_given(path: str) -> None:
+    """Refuse a file of costs of another machine; no file is fine.
 
     Raises:
-        GraphmpError: GMP027.
+        GraphmpError: GMP027; GMP002 and GMP003 if it holds no costs.
     """
-    differs = matches_this_machine(costs)
+    differs = matches_this_machine(read(path)) if path else None
     if differs:
         raise GraphmpError(
             "GMP027",

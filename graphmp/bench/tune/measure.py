@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Any, Callable, Iterator
 
 from graphmp.bench.bench import TOO_SLOW
 from graphmp.bench.processes.processes import Process, Trouble
@@ -12,7 +12,11 @@ from graphmp.rewrite.traces import Traces
 from graphmp.tuning.assemble import Ran, TracedStep
 from graphmp.tuning.costs import FLOAT32, HALF
 
-_ROUNDS = (3, 40)  # of traces: at least, if there is time; at most
+_STEPS = (
+    6,
+    200,
+)  # traced steps of a type: at least, if they take no more than twice the time; most
+_TURN = 0.5  # seconds of traced steps of one type before those of the other
 _CASTS = 0.1  # of the time
 _PATIENCE = (20.0, 0.6)  # seconds for the first step in half precision: at least; of the time
 Tell = Callable[[float], None]
@@ -38,37 +42,55 @@ def measure(
     traces.start, rows = process.ask("casts", dtype, traces.sizes(), _CASTS * seconds)
     for to, elements, times in rows:
         traces.casts.append((to, elements, times))
-    number = 0
-    while number < _ROUNDS[1]:
+    if not _opened(traces, process, path, seconds):
+        traces.complete = True
+        return
+    number, late = 0, ends + seconds
+    order = (FLOAT32, HALF)
+    while True:
         began = schedule.now()
-        for variant in (FLOAT32, HALF)[:: 1 if number % 2 == 0 else -1]:
-            if not _traced(traces, process, variant, path, ends, number):
-                return
-        number += 1
+        for variant in order:
+            traces.steps[variant] += _traced(process, variant, path)
+        order = order[::-1]
+        number = len(traces.steps[HALF])
         tell(max(0.0, ends - schedule.now()))
-        took = schedule.now() - began
-        if schedule.now() + took > ends + (took if number < _ROUNDS[0] else 0.0):
+        limit = late if number < _STEPS[0] else ends
+        if number >= _STEPS[1] or 2 * schedule.now() - began > limit:
             break
     traces.complete = True
 
 
-def _traced(
-    traces: Traces, process: Process, variant: str, path: str, ends: float, number: int
-) -> bool:
-    """Add a traced step; False if the half-precision step is given up."""
+def _opened(traces: Traces, process: Process, path: str, seconds: float) -> bool:
+    """Warm up both types, and trace a first step; False if that in half precision is given up."""
+    _ask(process, FLOAT32, "open_for_traces", FLOAT32, path)
+    traces.steps[FLOAT32] += _traced(process, FLOAT32, path)
     least, share = _PATIENCE
-    limit = max(least, share * (ends - schedule.now())) if variant == HALF and not number else None
+    limit = max(least, share * seconds)
     try:
-        nodes = process.ask("trace", variant, path, limit=limit)
+        process.ask("open_for_traces", HALF, path, limit=limit)
     except Trouble as trouble:
-        if variant == FLOAT32 or limit is None or trouble.status != TOO_SLOW:
-            raise GraphmpError(
-                "GMP024", "the step in %s does not run: %s" % (variant, trouble.message)
-            ) from None
+        if trouble.status != TOO_SLOW:
+            raise _failed(HALF, trouble) from None
         traces.given_up = limit
-        traces.complete = True
         return False
-    traces.steps[variant].append(
-        TracedStep({name: Ran(row[0], row[2]) for name, row in nodes.items()})
-    )
     return True
+
+
+def _traced(process: Process, variant: str, path: str) -> Iterator[TracedStep]:
+    """A turn of traced steps."""
+    for nodes in _ask(process, variant, "trace", variant, path, _TURN):
+        yield TracedStep({name: Ran(row[0], row[2]) for name, row in nodes.items()})
+
+
+def _ask(process: Process, variant: str, order: str, *arguments: Any) -> Any:
+    try:
+        return process.ask(order, *arguments)
+    except Trouble as trouble:
+        raise _failed(variant, trouble) from None
+
+
+def _failed(variant: str, trouble: Trouble) -> GraphmpError:
+    return GraphmpError(
+        "GMP024",
+        "the step in %s does not run: %s: %s" % (variant, trouble.status, trouble.message),
+    )

@@ -27,9 +27,7 @@ from graphmp.bench.timing import schedule, turns
 from graphmp.bench.tune.measure import measure
 from graphmp.bench.tune.options import Options
 from graphmp.config import Config
-from graphmp.conversion.built_graph import Identity, convert_graph
 from graphmp.conversion.conversion import Conversion
-from graphmp.conversion.stages import Stages
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.files import write_atomic
@@ -38,9 +36,19 @@ from graphmp.policy import policy as policies
 from graphmp.rewrite.decisions import in_half
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.rewrite.traces import Traces
-from graphmp.timings import Ratio, Rounds, speedup, step_time
+from graphmp.timings import Ratio, Rounds, speedup
 from graphmp.tuning import files
-from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs, median_time
+from graphmp.tuning.costs import (
+    BYTES,
+    FLOAT32,
+    HALF,
+    OPERATIONS,
+    TUNED,
+    Costs,
+    Time,
+    median_time,
+    quicker_half,
+)
 from graphmp.tuning.machine import this_machine
 
 _MEASURING = 0.6  # of the time; the rest is for whole steps
@@ -136,7 +144,6 @@ class _Tuner:
         self._tell("converting to half precision", None)
         half = self._in_half()
         trainings = self._written({FLOAT32: self._conversion.original, HALF: half})
-        began = schedule.now()
         with self._process(trainings) as process:
             self._tell("making batches", None)
             self._made = self._batches(process)
@@ -144,7 +151,7 @@ class _Tuner:
             self._traces = Traces(
                 self._conversion.original, half, trainings[FLOAT32].targets, tensors
             )
-            ends = began + _MEASURING * self._options.seconds
+            ends = schedule.now() + _MEASURING * self._options.seconds
             self._say("timing operations", ends)
             measure(
                 self._traces,
@@ -163,10 +170,7 @@ class _Tuner:
         self._tell("converting by what was measured", None)
         path = self._folder / "measured.costs"
         path.write_bytes(files.dumps(costs))
-        config = replace(self._config, costs=str(path))
-        identity = Identity(self._conversion.report["source"], "", "tuned")
-        stages = Stages(lambda stage: None)
-        by_costs = convert_graph(self._conversion.before, identity, config, stages, [])
+        by_costs = graphs.by_costs(self._conversion, str(path))
         self._found.report = by_costs.report["costs"]
         trainings = self._written(
             {
@@ -187,21 +191,30 @@ class _Tuner:
             return
         rounds = self._found.rounds
         steps = {
-            name: median_time([1e9 * second for steps in each for second in steps])
+            name: median_time(quicker_half([1e9 * second for steps in each for second in steps]))
             for name, each in rounds.items()
         }
         if FLOAT32 in rounds and TUNED in rounds:
             costs = replace(
                 costs,
-                faster=min(rounds, key=lambda name: (step_time(rounds[name]), name != FLOAT32)),
+                faster=min(rounds, key=lambda name: (_undisturbed(rounds[name]), name != FLOAT32)),
                 placement=self._found.report["placement"],
             )
+        self._scale_predictions(costs, steps)
         self._found.costs = replace(
             costs,
             steps={**costs.steps, **steps},
             complete=costs.complete and not self._found.interrupted,
         )
         write_atomic(self._output, files.dumps(self._found.costs))
+
+    def _scale_predictions(self, costs: Costs, steps: Dict[str, Time]) -> None:
+        """Predict steps as of the float32 step that was timed, not of its operations' sum."""
+        predicted = self._found.report.get("predicted_step_ns", {})
+        alone = costs.steps[OPERATIONS % FLOAT32].nanoseconds
+        if FLOAT32 in steps and alone:
+            scale = steps[FLOAT32].nanoseconds / alone
+            predicted.update({name: scale * value for name, value in predicted.items()})
 
     def _costs(self) -> Optional[Costs]:
         traces = self._traces
@@ -275,6 +288,11 @@ class _Tuner:
 
     def _say(self, what: str, ends: float) -> None:
         self._tell(what, ends)
+
+
+def _undisturbed(rounds: Rounds) -> float:
+    """Seconds of a step that other work on the machine disturbs little."""
+    return median_time(quicker_half([second for steps in rounds for second in steps])).nanoseconds
 
 
 def _config_of(conversion: Conversion) -> Config:

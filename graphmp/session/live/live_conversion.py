@@ -23,6 +23,7 @@ from graphmp.session.live.finite import FiniteWatch, WatchedLoss
 from graphmp.session.live.losses import watched_losses
 from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.tf_hooks.gradient_calls import noted
+from graphmp.tuning.machine import check_given
 
 
 class LiveConversion(NamedTuple):
@@ -74,6 +75,7 @@ def convert(
         GraphmpError: as `graphmp.convert`.
     """
     start = time.time()
+    check_given(config.costs)
     original = exported(graph, added)
     done = rewrite(
         original,
