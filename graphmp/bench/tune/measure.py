@@ -24,6 +24,8 @@ from graphmp.tuning.assemble import (
     added_up,
     assemble,
     cast_times,
+    scaled,
+    slower,
 )
 from graphmp.tuning.costs import (
     FLOAT32,
@@ -131,8 +133,22 @@ class Traces:
         }
 
     def _cast_times(self) -> Tuple[CastTime, ...]:
-        """Casts timed alone, and those in the traces of the half-precision step."""
-        return cast_times([*self.casts, *self._traced_casts()])
+        """Casts in the traces of the half-precision step, and those timed alone.
+
+        The latter find their tensors in the cache: they are slowed down as much as traced ones of
+        their size are slower.
+        """
+        traced = cast_times(self._traced_casts())
+        alone = cast_times(self.casts)
+        found: List[CastTime] = []
+        for to in (FLOAT32, HALF):
+            there = [cast for cast in traced if cast.to == to]
+            here = [cast for cast in alone if cast.to == to]
+            factor = slower(there, here)
+            sizes = {cast.elements for cast in there}
+            found += there
+            found += [scaled(cast, factor) for cast in here if cast.elements not in sizes]
+        return tuple(sorted(found))
 
     def _traced_casts(self) -> Iterator[Tuple[str, int, List[float]]]:
         for node in self._half.node:
