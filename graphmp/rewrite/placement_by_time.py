@@ -2,8 +2,8 @@
 
 Ops on the allow list are free here too: they cost their own time in either dtype.
 
-- a node that is slower in float32: source -> u, by the difference; one that is slower in half:
-  u -> sink;
+- a node that is slower in float32: source -> u, by the difference less its standard error, so that
+  noise buys no casts; one that is slower in half: u -> sink;
 - casts, and what all-reduces and comparisons read, as in `placement.py`;
 - nodes whose kernel is part of another's have its dtype, if both are free: u <-> v, infinite.
 
@@ -137,8 +137,8 @@ def _arcs(
         if not units or vertex(units[0]) <= SINK:
             continue
         time, v = times.node(name), vertex(units[0])
-        if time.float32 > time.half:
-            yield SOURCE, v, time.float32 - time.half
+        if time.float32 > time.half + time.doubt:
+            yield SOURCE, v, time.float32 - time.half - time.doubt
         elif time.half > time.float32:
             yield v, SINK, time.half - time.float32
         anchor = graph.units_of(time.within) if time.within in graph.view.nodes else ()
@@ -268,6 +268,8 @@ def _reason(step: _Step, group: int, half: AbstractSet[int], compute_dtype: str)
         )
     ]
     by = " (predicted)" if how == predictions.PREDICTED else ""
+    if narrow + narrow_casts < float32 + wide_casts:
+        by += ", less of a difference than the measurements spread"
     return Reason(MEASURED, ", ".join(sides) + by)
 
 

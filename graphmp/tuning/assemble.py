@@ -21,6 +21,7 @@ from graphmp.tuning.costs import (
     median_time,
     quicker_half,
 )
+from graphmp.tuning.prediction import interpolated
 from graphmp.tuning.signatures import FUSED
 
 
@@ -156,6 +157,25 @@ def cast_times(samples: Iterable[Tuple[str, int, Sequence[float]]]) -> Tuple[Cas
     return tuple(
         CastTime(to, elements, median_time(quicker_half(times)))
         for (to, elements), times in sorted(pooled.items())
+    )
+
+
+def slower(casts: Sequence[CastTime], others: Sequence[CastTime]) -> float:
+    """By which factor casts take longer than others of their sizes, the median; at least 1."""
+    curve = sorted((float(other.elements), other.time.nanoseconds) for other in others)
+    ratios = [
+        cast.time.nanoseconds / max(1.0, interpolated(curve, float(cast.elements)))
+        for cast in casts
+        if curve and cast.elements
+    ]
+    return max(1.0, median_time(ratios).nanoseconds) if ratios else 1.0
+
+
+def scaled(cast: CastTime, factor: float) -> CastTime:
+    """A cast that takes longer by a factor."""
+    time = cast.time
+    return cast._replace(
+        time=Time(factor * time.nanoseconds, factor * time.low, factor * time.high, time.samples)
     )
 
 

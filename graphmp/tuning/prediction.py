@@ -17,10 +17,11 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from graphmp.tuning.costs import Costs, Measurement, Signature
+from graphmp.tuning.costs import Costs, Measurement, Signature, Time
 from graphmp.tuning.signatures import FUSED, fits, work
 
 MEASURED, PREDICTED, UNKNOWN = "measured", "predicted", "unknown"
+_DEVIATIONS = 1.96  # standard errors in half of a 95% interval
 _LEAST_HELD_BACK = 3  # measurements of an op, of which one is held back
 Curve = List[Tuple[float, float]]  # work and nanoseconds, ascending
 
@@ -33,12 +34,14 @@ class NodeTime(NamedTuple):
         half: nanoseconds in half precision.
         how: MEASURED, PREDICTED or UNKNOWN.
         within: the node whose kernel it is part of; empty if there is none.
+        doubt: nanoseconds by which the difference may be wrong: its standard error.
     """
 
     float32: float
     half: float
     how: str
     within: str = ""
+    doubt: float = 0.0
 
 
 NOTHING = NodeTime(0.0, 0.0, MEASURED)
@@ -123,7 +126,10 @@ class Prediction:
             curves.time(found.signature, None) if time is None else time.nanoseconds
             for time, curves in zip((found.float32, found.half), self._curves)
         ]
-        return _node_time(times, runs, MEASURED if found.float32 and found.half else PREDICTED)
+        if found.float32 is None or found.half is None:
+            return _node_time(times, runs, PREDICTED)
+        doubt = runs * math.hypot(_error(found.float32), _error(found.half))
+        return _node_time(times, runs, MEASURED)._replace(doubt=doubt)
 
     def _predicted(self, signature: Signature, runs: float) -> NodeTime:
         times = [curves.time(signature, self.costs.batch_size) for curves in self._curves]
@@ -135,6 +141,11 @@ def _node_time(times: Sequence[Optional[float]], runs: float, how: str) -> NodeT
     if float32 is None or half is None:
         return NodeTime(0.0, 0.0, UNKNOWN)
     return NodeTime(float32 * runs, half * runs, how)
+
+
+def _error(time: Time) -> float:
+    """The standard error of a median, by its 95% interval."""
+    return 0.0 if math.isinf(time.high) else (time.high - time.low) / (2 * _DEVIATIONS)
 
 
 class _Curves:

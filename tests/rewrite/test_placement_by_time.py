@@ -17,7 +17,7 @@ from graphmp.rewrite import pipeline, placement_by_time
 from graphmp.rewrite.node_times import NodeTimes
 from graphmp.rewrite.paint import FLOAT, FREE, HALF
 from graphmp.tuning import files
-from graphmp.tuning.costs import NodeCost
+from graphmp.tuning.costs import NodeCost, Time
 from graphmp.tuning.prediction import Prediction
 from tests.support import painting
 from tests.support.costed import exactly, of_nodes
@@ -131,6 +131,19 @@ def test_a_chain(tmp_path, times, cast, half, reasons):
     assert painting.spelled(half, found.half) == half
     for name, text in reasons.items():
         assert found.reasons[name] == text
+
+
+def test_a_difference_within_the_noise_buys_no_casts(tmp_path):
+    chain = painting.chain("xa")
+    costs = of_nodes(chain, {"a1": (41e3, 40e3)}, 100.0)
+    noisy = costs.measurements[0]._replace(half=Time(40e3, 35e3, 45e3, 6))
+    for measurement, half in ((costs.measurements[0], {"a1"}), (noisy, set())):
+        found = rewritten(tmp_path, chain, dataclasses.replace(costs, measurements=(measurement,)))
+        assert found.half & {"a1"} == half
+    assert found.reasons["a1"] == (
+        "measured: 41 µs in float32, 40.1 µs in float16 with its casts, less of a difference than"
+        " the measurements spread"
+    )
 
 
 def test_what_numerics_forbid_stays_forbidden(tmp_path):

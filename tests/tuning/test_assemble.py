@@ -2,7 +2,16 @@
 
 import pytest
 
-from graphmp.tuning.assemble import Node, Ran, TracedStep, added_up, assemble, cast_times
+from graphmp.tuning.assemble import (
+    Node,
+    Ran,
+    TracedStep,
+    added_up,
+    assemble,
+    cast_times,
+    scaled,
+    slower,
+)
 from graphmp.tuning.costs import CastTime, NodeCost, Time, quicker_half
 from tests.support.costed import exactly, signature
 
@@ -102,6 +111,17 @@ def test_operations_alike_share_their_samples():
 def test_the_sum_of_a_step():
     steps = [step(a=(10.0, "Mul"), b=(20.0, "Mul")), step(a=(30.0, "Mul"), b=(2.0, "Mul"))]
     assert added_up(steps, 100.0).nanoseconds == 212.0
+
+
+@pytest.mark.parametrize(
+    "times, factor",
+    [({100: 30.0}, 3.0), ({100: 5.0}, 1.0), ({}, 1.0), ({100: 40.0, 400: 80.0, 200: 1e6}, 4.0)],
+)
+def test_casts_in_a_step_are_slower_than_alone(times, factor):
+    alone = [CastTime("half", size, exactly(size / 10)) for size in (10, 1000)]
+    there = [CastTime("half", size, exactly(time)) for size, time in times.items()]
+    assert slower(there, alone) == pytest.approx(factor)
+    assert scaled(alone[0], 3.0).time == exactly(3.0)
 
 
 def test_casts_of_one_size_share_their_samples():

@@ -9,8 +9,14 @@ from graphmp.bench.processes.processes import Process, Trouble
 from graphmp.bench.timing import schedule
 from graphmp.errors import GraphmpError
 from graphmp.rewrite.traces import Traces
-from graphmp.tuning.assemble import Ran, TracedStep
-from graphmp.tuning.costs import FLOAT32, HALF
+from graphmp.tuning.assemble import (
+    Ran,
+    TracedStep,
+)
+from graphmp.tuning.costs import (
+    FLOAT32,
+    HALF,
+)
 
 _STEPS = (
     6,
