@@ -346,6 +346,7 @@ def measured(monkeypatch, times):
         return of_nodes(original, {**times, **gradients}, 1.0, compute_dtype=dtype)
 
     monkeypatch.setattr(Measurement, "_measured", found)
+    monkeypatch.setattr("graphmp.tuning.machine.this_machine", lambda: MACHINE)
     return seen
 
 
@@ -422,7 +423,6 @@ def tuned_beside_checkpoints(path, seconds, steps=54):
 )
 def test_the_next_run_skips_the_measuring(monkeypatch, tmp_path, kept, seconds):
     measured(monkeypatch, COSTS["placed by times"])
-    monkeypatch.setattr("graphmp.tuning.machine.this_machine", lambda: MACHINE)
     first = tuned_beside_checkpoints(tmp_path, seconds)[0]
     assert first.verdict.kept == kept
     costs = files.read(str(tmp_path / "graphmp.costs"))
@@ -436,7 +436,6 @@ def test_the_next_run_skips_the_measuring(monkeypatch, tmp_path, kept, seconds):
 def test_a_run_that_ended_early_leaves_its_measurement(monkeypatch, tmp_path):
     """Its last checkpoint comes before the verdict; the next run traces nothing."""
     measured(monkeypatch, COSTS["placed by times"])
-    monkeypatch.setattr("graphmp.tuning.machine.this_machine", lambda: MACHINE)
     seconds = (1.0, 2.0, 0.5)
     first, _, _ = tuned_beside_checkpoints(tmp_path, seconds, steps=20)
     assert first.verdict is None
@@ -457,7 +456,6 @@ def test_a_run_that_ended_early_leaves_its_measurement(monkeypatch, tmp_path):
 )
 def test_a_file_that_does_not_fit_is_named_and_measured_anew(monkeypatch, tmp_path, change, note):
     measured(monkeypatch, COSTS["placed by times"])
-    monkeypatch.setattr("graphmp.tuning.machine.this_machine", lambda: MACHINE)
     path, seconds = tmp_path / "graphmp.costs", (1.0, 2.0, 0.5)
     tuned_beside_checkpoints(tmp_path, seconds)
     path.write_bytes(files.dumps(change(files.read(str(path)))))
