@@ -74,6 +74,8 @@ GROUPS = (
             "measure",
             "arithmetic",
             "tolerance",
+            "tune",
+            "tune_file",
         ),
     ),
     FlagGroup(

@@ -97,7 +97,13 @@ class Run(Observer):
         self._as_version_1 = wanted == "on" or (wanted == "auto" and self._written.needs_version_1)
         if self._as_version_1:
             legacy.install()
-        convert_every_session(self.config, self, self._spec["debug_overflow"], self._spec["tune"])
+        convert_every_session(
+            self.config,
+            self,
+            self._spec["debug_overflow"],
+            self._spec["tune"],
+            self._spec["tune_file"],
+        )
         patch.wrap(multiprocessing.spawn, "get_preparation_data", self._prepared)
 
     def _prepared(self, original: Any, name: str) -> Any:

@@ -21,6 +21,7 @@ HELP = "run an unmodified training script in mixed precision"
 EXAMPLE = """  graphmp run train.py --batch_size 64
   graphmp run --loss_scale=128 --clip_norm=5 --report=out train.py --data_dir=data
   graphmp run --compute_dtype=bfloat16 -m package.train --steps 1000
+  graphmp run --tune --compute_dtype=bfloat16 train.py
 
 graphmp's own flags precede the script; arguments after it are the script's. The script has the
 same command line, folder, stdin, signals and exit status as with `python train.py`. Its graph is

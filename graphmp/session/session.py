@@ -103,7 +103,7 @@ class _Says(Observer):
 
     def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
         if verdict.warns:
-            say("GMP125: " + in_words(verdict, live.config.compute_dtype))
+            say("%s: %s" % ("GMP125", in_words(verdict, live.config.compute_dtype)))
 
 
 def _convert_in(session: Any, settings: Config, tune: Union[bool, str]) -> None:
