@@ -66,6 +66,7 @@ class _MappedDoors:
         trains = live.prepare(session, ran)
         if trains:
             live.observer.begins(live, feeds)
+        given = internals.run_options(options)
         looks = trains and handle is None  # a partial run returns what its setup named
 
         def run(turn: Turn) -> Tuple[Key, List[Any]]:
@@ -76,7 +77,8 @@ class _MappedDoors:
             fed = _fed(turn.nodes.stand_ins, feeds)
             if turn.trace is not None:
                 values = {fed_tensor(tensor).name: value for tensor, value in fed.items()}
-                return key, turn.timed(lambda: _traced(session, ops, wanted, values, turn.trace))
+                run = functools.partial(_traced, session, ops, wanted, values, given, turn.trace)
+                return key, turn.timed(run)
             return key, turn.timed(
                 lambda: original(session, handle, ops, wanted, fed, options, metadata)
             )
@@ -85,9 +87,7 @@ class _MappedDoors:
             turn = live.turn_of(handle)
         else:
             fed = tuple((fed_tensor(key), value) for key, value in feeds.items())
-            turn = live.turn(
-                Request(session, ran, fed, trains, options is None and metadata is None)
-            )
+            turn = live.turn(Request(session, ran, fed, trains, not given.trace_level))
         results = _finished(live, trains, turn, run, len(fetches))
         return [cast_back(tensor, value) for tensor, value in zip(fetches, results)]
 
@@ -175,10 +175,16 @@ def as_they_are(session: Any, ops: List[Any], feeds: Dict[str, Any]) -> None:
 
 
 def _traced(
-    session: Any, ops: List[Any], tensors: List[Any], feeds: Dict[str, Any], metadata: Any
+    session: Any,
+    ops: List[Any],
+    tensors: List[Any],
+    feeds: Dict[str, Any],
+    given: tf.RunOptions,
+    metadata: Any,
 ) -> List[Any]:
-    """The values of some tensors; TensorFlow traces the run."""
+    """The values of some tensors; TensorFlow traces the run, with the given options else."""
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    options.MergeFrom(given)
     values: List[Any] = _run_itself(session, [ops, tensors], feeds, options, metadata)[1]
     return values
 
@@ -258,7 +264,7 @@ class _Callable:
             key, call = self._made_for(turn, trains)
             return key, turn.timed(lambda: call(*values, **kwargs))
 
-        timed = not kwargs and not self._options.run_options.trace_level
+        timed = not self._options.run_options.trace_level
         fed = tuple(zip(self._feeds, args))
         turn = self._live.turn(Request(self._session, ran, fed, trains, timed))
         found = _finished(self._live, trains, turn, run, len(self._fetches))
@@ -293,7 +299,9 @@ class _Callable:
         targets = [_mapped(stand_ins, item) for item in self._targets]
         tensors = [stand_ins.tensor(tensor) for tensor in self._fetches] + more
         feeds = {stand_ins.tensor(t).name: value for t, value in zip(self._feeds, values)}
-        run = functools.partial(_traced, self._session, targets, tensors, feeds, turn.trace)
+        run = functools.partial(
+            _traced, self._session, targets, tensors, feeds, self._options.run_options, turn.trace
+        )
         return key, turn.timed(run)
 
     def _mapped_options(self, stand_ins: StandIns, more: List[Any]) -> Any:

@@ -286,6 +286,34 @@ def _callable_options():
     return config_pb2.CallableOptions()
 
 
+def test_hooks_pass_options_of_their_own(graph, monkeypatch):
+    """MonitoredSession passes options and metadata with each run; its steps are traced and timed."""
+    build()
+    seen = measured(monkeypatch, COSTS["placed by times"])
+    session, clock = tuned(graph, FLOAT32)
+    clock.seconds = {FLOAT32: 1.0, BYTES: 2.0, TUNED: 0.5, HALF: 9.0}
+    known_live_graph(graph).tuning.measures = True
+    with session:
+        session.run("init")
+        for _ in range(54):
+            options, metadata = tf.RunOptions(timeout_in_ms=60000), tf.RunMetadata()
+            session.run("train", FEED, options=options, run_metadata=metadata)
+    assert seen == [4, 4] and verdict(graph).kept == TUNED
+
+
+def test_steps_that_the_script_traces_are_not_counted(graph):
+    build()
+    session, _ = tuned(graph, BYTES)
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    with session:
+        session.run("init")
+        for _ in range(FEWEST_STEPS):
+            metadata = tf.RunMetadata()
+            session.run("train", FEED, options=options, run_metadata=metadata)
+            assert metadata.step_stats.dev_stats
+    assert verdict(graph) is None
+
+
 def test_a_partial_run_ends_in_the_type_that_it_began_in(graph):
     build()
     session, _ = tuned(graph, FLOAT32)
@@ -336,7 +364,7 @@ def measured(monkeypatch, times):
 
     def found(measurement, steps, dtype):
         seen.extend(len(steps.steps(variant, {})) for variant in (FLOAT32, HALF))
-        assert "loss" in steps.targets()
+        assert "train" in steps.targets()
         original = measurement._by_bytes.original
         gradients = {
             node.name: times["MatMul_1"]
