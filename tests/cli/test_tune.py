@@ -89,7 +89,7 @@ def test_json(here, capfd):
 @pytest.mark.parametrize(
     "flags, code, text",
     [
-        (["--batch_size=0"], "GMP002", "--batch_size and --seconds: found 0, 90"),
+        (["--batch_size=0"], "GMP002", "--batch_size and --seconds: found 0, 75"),
         (["--seconds=nan"], "GMP002", "--batch_size and --seconds: found 8, nan"),
         (["--engine=recipe"], "GMP020", "--engine=recipe: tune measures for the rewrite"),
         (["--costs=x"], "GMP020", "--costs=x: tune measures for the rewrite"),
