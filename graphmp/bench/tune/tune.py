@@ -46,7 +46,7 @@ from graphmp.tuning.costs import (
     Costs,
     Time,
     median_time,
-    quicker_half,
+    quickest,
 )
 from graphmp.tuning.machine import this_machine
 
@@ -190,7 +190,7 @@ class _Tuner:
             return
         rounds = self._found.rounds
         steps = {
-            name: median_time(quicker_half([1e9 * second for steps in each for second in steps]))
+            name: median_time(quickest([1e9 * second for steps in each for second in steps]))
             for name, each in rounds.items()
         }
         if FLOAT32 in rounds and TUNED in rounds:
