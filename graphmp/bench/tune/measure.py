@@ -37,10 +37,8 @@ from graphmp.tuning.costs import (
     Time,
 )
 
-_STEPS = (
-    6,
-    200,
-)  # traced steps of a type: at least, if they take no more than twice the time; most
+# Traced steps of a type: at least, unless they take twice the time; at most.
+_STEPS = (6, 200)
 _TURN = 0.5  # seconds of traced steps of one type before those of the other
 _CASTS = 0.1  # of the time
 # Seconds for the first step in half precision: at least; in times that of float32.

@@ -89,7 +89,11 @@ def test_a_step_that_is_too_slow_in_half_precision_stays_float32(
     report = graphmp.convert(conversion.original, costs=str(path)).report
     assert report["coverage"]["converted_ops"] == 0 and report["costs"]["kept"] == FLOAT32
     (text,) = {row["reason"] for row in report["float32_nodes"] if row["kind"] == "measured"}
-    assert "measured: the whole step takes " in text and "more than 30 s with what may be" in text
+    assert (
+        "measured: the whole step takes " in text
+        and "?" not in text
+        and "more than 30 s with what may be" in text
+    )
     assert not [row for row in report["warnings"] if row["code"] == "GMP102"]
     assert [row["code"] for row in report["warnings"]].count("GMP120") == 1
 
