@@ -26,7 +26,7 @@ from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.placement import SINK, SOURCE, Arc, by_cut, place, tensor_arcs, vertex_of
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tuning import prediction as predictions
-from graphmp.tuning.costs import BYTES, FLOAT32, TUNED, Costs
+from graphmp.tuning.costs import BYTES, FLOAT32, OPERATIONS, TUNED, Costs
 from graphmp.tuning.costs import HALF as HALVED
 
 _INFINITE = float("inf")
@@ -286,7 +286,7 @@ def _whole_step(costs: Costs, compute_dtype: str) -> str:
     part = TUNED if TUNED in costs.steps else HALVED
     said = []
     for name in (FLOAT32, part):
-        time = costs.steps.get(name)
+        time = costs.steps.get(name) or costs.steps.get(OPERATIONS % name)
         given_up = "more than " if time is not None and math.isinf(time.high) else ""
         said.append(given_up + duration(time.nanoseconds) if time is not None else "?")
     what = "parts of it" if part == TUNED else "what may be"

@@ -32,6 +32,8 @@ from graphmp.tuning.costs import (
     Time,
 )
 
+# Traced steps of a type: at least, unless they take twice the time; at most.
+
 _LARGEST = 2**24  # elements of a cast that is timed alone
 
 

@@ -1,7 +1,7 @@
 """Costs made of traces: the runs of each node in steps of float32 and of half precision.
 
-1. A node's time in a type is the median over the quicker half of the traced steps, divided by its
-   runs; operations of one signature share their samples.
+1. A node's time in a type is the median over the quickest quarter of the traced steps, divided by
+   its runs; operations of one signature share their samples.
 2. TensorFlow fuses ops: a node that runs another op than its own includes those before it that
    don't run. Their times, in whichever type they still run alone, are added to it, in both types.
 3. A node that runs in neither type takes no time: constants are folded, ops removed.
@@ -19,7 +19,7 @@ from graphmp.tuning.costs import (
     Signature,
     Time,
     median_time,
-    quicker_half,
+    quickest,
 )
 from graphmp.tuning.prediction import interpolated
 from graphmp.tuning.signatures import FUSED
@@ -134,7 +134,7 @@ def fused(nodes: Mapping[str, Node], steps: Iterable[TracedStep]) -> Dict[str, s
 
 
 def added_up(steps: Sequence[TracedStep], start: float) -> Time:
-    """The sum of the operations of a step, each by the quicker half of its samples.
+    """The sum of the operations of a step, each by the quickest quarter of its samples.
 
     Args:
         steps: traced steps.
@@ -144,7 +144,7 @@ def added_up(steps: Sequence[TracedStep], start: float) -> Time:
     for step in steps:
         for name, ran in step.nodes.items():
             samples[name].append(start + ran.nanoseconds)
-    times = [median_time(quicker_half(each)) for each in samples.values()]
+    times = [median_time(quickest(each)) for each in samples.values()]
     sums = [sum(time[place] for time in times) for place in range(3)]
     return Time(sums[0], sums[1], sums[2], len(steps))
 
@@ -155,7 +155,7 @@ def cast_times(samples: Iterable[Tuple[str, int, Sequence[float]]]) -> Tuple[Cas
     for to, elements, times in samples:
         pooled[to, elements] += times
     return tuple(
-        CastTime(to, elements, median_time(quicker_half(times)))
+        CastTime(to, elements, median_time(quickest(times)))
         for (to, elements), times in sorted(pooled.items())
     )
 
@@ -196,4 +196,4 @@ def _sum(step: TracedStep, names: Sequence[str]) -> float:
 
 
 def _time(samples: Sequence[float]) -> Optional[Time]:
-    return median_time(quicker_half(samples)) if samples else None
+    return median_time(quickest(samples)) if samples else None

@@ -12,6 +12,7 @@ FLOAT32, HALF = "float32", "half"  # the two types in which a step was measured
 BYTES, TUNED = "bytes", "tuned"  # and two ways to place casts
 OPERATIONS = "%s_operations"  # the sum of a step's operations, which ran one at a time
 _TAIL = 0.025  # of a 95% interval
+_LEAST = 3  # samples
 
 
 class TensorType(NamedTuple):
@@ -46,7 +47,7 @@ class Time(NamedTuple):
     """A measured time in nanoseconds.
 
     Attributes:
-        nanoseconds: the median; of an operation that of the quicker half of its samples.
+        nanoseconds: the median; of an operation that of the quickest quarter of its samples.
         low: lower end of the 95% interval of the median.
         high: its upper end; infinite if the measurement was given up after `nanoseconds`.
         samples: how many there were.
@@ -149,6 +150,6 @@ def median_time(nanoseconds: Sequence[float]) -> Time:
     return Time(middle, ordered[below], ordered[count - 1 - below], count)
 
 
-def quicker_half(nanoseconds: Sequence[float]) -> Sequence[float]:
-    """The lower half of some samples: other work on a machine only ever adds time."""
-    return sorted(nanoseconds)[: (len(nanoseconds) + 1) // 2]
+def quickest(nanoseconds: Sequence[float]) -> Sequence[float]:
+    """The quickest quarter of some samples, at least three: other work only ever adds time."""
+    return sorted(nanoseconds)[: max(_LEAST, (len(nanoseconds) + 3) // 4)]

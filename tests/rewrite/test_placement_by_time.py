@@ -70,7 +70,7 @@ def step(graph, is_half, times, cast):
 
 
 @given(timed_graphs())
-@settings(often, max_examples=80)
+@settings(often, max_examples=40)
 def test_the_step_is_the_shortest_of_all_placements(case):
     meta_graph, times, cast = case
     costs = of_nodes(meta_graph, times, cast)

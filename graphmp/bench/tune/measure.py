@@ -18,13 +18,12 @@ from graphmp.tuning.costs import (
     HALF,
 )
 
-_STEPS = (
-    6,
-    200,
-)  # traced steps of a type: at least, if they take no more than twice the time; most
+# Traced steps of a type: at least, unless they take twice the time; at most.
+_STEPS = (6, 200)
 _TURN = 0.5  # seconds of traced steps of one type before those of the other
 _CASTS = 0.1  # of the time
-_PATIENCE = (20.0, 0.6)  # seconds for the first step in half precision: at least; of the time
+# Seconds for the first step in half precision: at least; in times that of float32.
+_PATIENCE = (30.0, 5.0)
 Tell = Callable[[float], None]
 
 
@@ -48,7 +47,7 @@ def measure(
     traces.start, rows = process.ask("casts", dtype, traces.sizes(), _CASTS * seconds)
     for to, elements, times in rows:
         traces.casts.append((to, elements, times))
-    if not _opened(traces, process, path, seconds):
+    if not _opened(traces, process, path):
         traces.complete = True
         return
     number, late = 0, ends + seconds
@@ -66,14 +65,15 @@ def measure(
     traces.complete = True
 
 
-def _opened(traces: Traces, process: Process, path: str, seconds: float) -> bool:
-    """Warm up both types, and trace a first step; False if that in half precision is given up."""
-    _ask(process, FLOAT32, "open_for_traces", FLOAT32, path)
+def _opened(traces: Traces, process: Process, path: str) -> bool:
+    """Warm up both types; False if the first step in half precision is given up."""
+    for variant in (FLOAT32, HALF):
+        _ask(process, variant, "open_for_traces", variant)
+    least, times = _PATIENCE
+    limit = max(least, times * _ask(process, FLOAT32, "first_step", FLOAT32, path))
     traces.steps[FLOAT32] += _traced(process, FLOAT32, path)
-    least, share = _PATIENCE
-    limit = max(least, share * seconds)
     try:
-        process.ask("open_for_traces", HALF, path, limit=limit)
+        process.ask("first_step", HALF, path, limit=limit)
     except Trouble as trouble:
         if trouble.status != TOO_SLOW:
             raise _failed(HALF, trouble) from None

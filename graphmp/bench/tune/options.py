@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SECONDS = 90.0  # with start-up and conversions, a default run ends within two minutes
+SECONDS = 75.0  # with start-up and conversions, a default run ends within two minutes
 
 
 @dataclass(frozen=True)

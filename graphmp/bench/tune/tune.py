@@ -12,7 +12,7 @@ from __future__ import annotations
 import pathlib
 import tempfile
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -47,7 +47,7 @@ from graphmp.tuning.costs import (
     Costs,
     Time,
     median_time,
-    quicker_half,
+    quickest,
 )
 from graphmp.tuning.machine import this_machine
 
@@ -191,13 +191,13 @@ class _Tuner:
             return
         rounds = self._found.rounds
         steps = {
-            name: median_time(quicker_half([1e9 * second for steps in each for second in steps]))
+            name: median_time(quickest([1e9 * second for steps in each for second in steps]))
             for name, each in rounds.items()
         }
         if FLOAT32 in rounds and TUNED in rounds:
             costs = replace(
                 costs,
-                faster=min(rounds, key=lambda name: (_undisturbed(rounds[name]), name != FLOAT32)),
+                faster=fastest(rounds),
                 placement=self._found.report["placement"],
             )
         self._scale_predictions(costs, steps)
@@ -290,9 +290,11 @@ class _Tuner:
         self._tell(what, ends)
 
 
-def _undisturbed(rounds: Rounds) -> float:
-    """Seconds of a step that other work on the machine disturbs little."""
-    return median_time(quicker_half([second for steps in rounds for second in steps])).nanoseconds
+def fastest(rounds: Mapping[str, Rounds]) -> str:
+    """TUNED, unless another is shown to be faster: by the 95% interval of the rounds' ratios."""
+    ratios = {name: speedup(rounds[TUNED], each) for name, each in rounds.items() if name != TUNED}
+    shown = {name: ratio.value for name, ratio in ratios.items() if (ratio.low or 0.0) > 1.0}
+    return max(sorted(shown), key=lambda name: shown[name], default=TUNED)
 
 
 def _config_of(conversion: Conversion) -> Config:

@@ -78,7 +78,7 @@ def test_a_step_that_is_too_slow_in_half_precision_stays_float32(
     ask = Local.ask
 
     def slow(self, order, *arguments, limit=None):
-        if order == "open_for_traces" and arguments[0] == HALF:
+        if order == "first_step" and arguments[0] == HALF:
             assert limit is not None
             raise Trouble(measure.TOO_SLOW, "too slow")
         return ask(self, order, *arguments, limit=limit)
@@ -89,7 +89,11 @@ def test_a_step_that_is_too_slow_in_half_precision_stays_float32(
     report = graphmp.convert(conversion.original, costs=str(path)).report
     assert report["coverage"]["converted_ops"] == 0 and report["costs"]["kept"] == FLOAT32
     (text,) = {row["reason"] for row in report["float32_nodes"] if row["kind"] == "measured"}
-    assert "measured: the whole step takes " in text and "more than 20 s with what may be" in text
+    assert (
+        "measured: the whole step takes " in text
+        and "?" not in text
+        and "more than 30 s with what may be" in text
+    )
     assert not [row for row in report["warnings"] if row["code"] == "GMP102"]
     assert [row["code"] for row in report["warnings"]].count("GMP120") == 1
 
@@ -120,6 +124,21 @@ def test_a_graph_that_does_not_train(local, tmp_path):
     with pytest.raises(GraphmpError, match=r"GMP023: .*no training step was found"):
         tune.tune(conversion, CPU, QUICK, tmp_path / "x.costs")
     assert list(pathlib.Path(tmp_path).iterdir()) == []
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "rounds, name",
+    [
+        ({"float32": [[5.0], [5.1]], "bytes": [[5.2], [5.3]], "tuned": [[4.0], [4.1]]}, "tuned"),
+        ({"float32": [[4.0], [4.1]], "bytes": [[5.2], [5.3]], "tuned": [[5.0], [5.1]]}, "float32"),
+        ({"float32": [[4.0], [4.1]], "bytes": [[3.2], [3.3]], "tuned": [[5.0], [5.1]]}, "bytes"),
+        ({"float32": [[4.0], [9.0]], "bytes": [[9.0], [4.0]], "tuned": [[5.0], [5.1]]}, "tuned"),
+        ({"float32": [[4.0]], "tuned": [[5.0]]}, "tuned"),
+    ],
+)
+def test_the_fastest_must_be_shown_to_be_so(rounds, name):
+    assert tune.fastest(rounds) == name
 
 
 def test_casts_are_timed_alone():
