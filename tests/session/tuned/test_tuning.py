@@ -448,6 +448,7 @@ def tuned_beside_checkpoints(path, seconds, steps=54):
 @pytest.mark.parametrize(
     "kept, seconds",
     [(TUNED, (1.0, 2.0, 0.5)), (BYTES, (1.0, 0.5, 2.0)), (FLOAT32, (1.0, 2.0, 2.0))],
+    ids=[TUNED, BYTES, FLOAT32],
 )
 def test_the_next_run_skips_the_measuring(monkeypatch, tmp_path, kept, seconds):
     measured(monkeypatch, COSTS["placed by times"])
@@ -481,6 +482,7 @@ def test_a_run_that_ended_early_leaves_its_measurement(monkeypatch, tmp_path):
         (lambda costs: replace(costs, batch_size=4), "its batches were of 4, these are of 16"),
         (lambda costs: replace(costs, compute_dtype="bfloat16"), "bfloat16, here float16"),
     ],
+    ids=["machine", "graph", "batch", "dtype"],
 )
 def test_a_file_that_does_not_fit_is_named_and_measured_anew(monkeypatch, tmp_path, change, note):
     measured(monkeypatch, COSTS["placed by times"])
