@@ -52,6 +52,7 @@ setup(
         "graphmp.files": ["schema/*"],
         "graphmp.policy": ["*.txt"],
         "graphmp.policy.half_kernels": ["*.txt"],
+        "graphmp.tuning": ["schema/*"],
         "graphmp.verify": ["*.txt"],
     },
     python_requires=">=3.7",

@@ -20,6 +20,8 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _MOST_STEPS = 2**62
 REPEATED = ("keep_float32", "force_compute", "fetch", "loss", "train_op", "gradient_scope")
 
+_SHOWN_IF_GIVEN = ("costs",)  # files converted without them don't mention them
+
 LossScaleOption = Union[None, str, float, Callable[[Any], Any], Any]
 
 
@@ -45,6 +47,7 @@ class Config:
     force_compute: Tuple[str, ...] = ()
     op_policy: str = ""
     ranges: str = ""
+    costs: str = ""
     fetch: Tuple[str, ...] = ()
     loss: Tuple[str, ...] = ()
     train_op: Tuple[str, ...] = ()
@@ -134,7 +137,7 @@ class Config:
     def for_built_graphs(self) -> str:
         """The first flag that only the rewrite supports, for built graphs; or empty."""
         return self.names_training or next(
-            (name for name in ("ranges", "allreduce_half") if getattr(self, name)), ""
+            (name for name in ("ranges", "costs", "allreduce_half") if getattr(self, name)), ""
         )
 
     @property
@@ -157,6 +160,7 @@ class Config:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in flags.items()
+            if name not in _SHOWN_IF_GIVEN or value
         }
 
     def flagfile_lines(self) -> List[str]:
@@ -165,7 +169,7 @@ class Config:
         default["compute_dtype"] = Config.compute_dtype
         lines: List[str] = []
         for name, value in sorted(self.as_flags().items()):
-            if value == default[name]:
+            if value == default.get(name):
                 continue
             values = value if isinstance(value, list) else [value]
             lines += ["--%s" % name if v is True else "--%s=%s" % (name, _text(v)) for v in values]

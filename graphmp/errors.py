@@ -149,6 +149,11 @@ CODES = {
     ),
     "GMP027": Code(
         BAD_INPUT,
+        "The costs were measured on another machine, or for another half precision.",
+        "Run `graphmp tune` on the machine that trains, with the same --compute_dtype.",
+    ),
+    "GMP028": Code(
+        BAD_INPUT,
         "TensorFlow crashes on the graph, or takes too long or too much memory to import it.",
         "Convert it with the TensorFlow that wrote it.",
     ),
@@ -240,6 +245,11 @@ CODES = {
         0,
         "A graph that has options already is given others, which have no effect.",
         "Build another tf.Graph for other options.",
+    ),
+    "GMP125": Code(
+        0,
+        "Tuning keeps float32, or couldn't tell which type is faster.",
+        "None is needed where float32 is faster; else do as the reason in the message says.",
     ),
 }
 

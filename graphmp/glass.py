@@ -55,7 +55,7 @@ def guarded(function: Callable[[], Any], doing: str, nodes: int = 0) -> Any:
         nodes: the size of the graph, for the limit of time.
 
     Raises:
-        GraphmpError: GMP027 if the child crashed, or reached a limit.
+        GraphmpError: GMP028 if the child crashed, or reached a limit.
     """
     if not _state["behind"]:
         return function()
@@ -136,4 +136,4 @@ def _crash(doing: str, status: int, limit: float) -> GraphmpError:
     else:
         found = "TensorFlow crashed (%s)" % signal.Signals(number).name
     text = "%s while %s; accepted is a graph that this TensorFlow imports: try another version"
-    return GraphmpError("GMP027", text % (found, doing))
+    return GraphmpError("GMP028", text % (found, doing))

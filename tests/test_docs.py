@@ -28,7 +28,9 @@ from graphmp.cli.parser import build_parser, split_script_arguments
 from graphmp.conversion import builds
 from graphmp.errors import CODES
 from graphmp.gate.reading import read_graph
+from graphmp.tuning import files as costs_files
 from tests.support import commands
+from tests.support.costed import of_nodes
 from tests.support.forks import builds_in_forks
 from tests.support.places import ROOT
 
@@ -203,6 +205,8 @@ def files(tmp_path_factory):
         meta = tf.train.export_meta_graph(graph=graph)
         for name in ("model.meta", "model.ckpt-150000.meta"):
             (folder / name).write_bytes(meta.SerializeToString())
+        costs = of_nodes(meta, {"hidden/MatMul": (9e3, 4e3)}, 100.0)
+        (folder / "machine.costs").write_bytes(costs_files.dumps(costs))
         with tf.Session() as session:
             session.run(parts["init"])
             frozen = tf.graph_util.convert_variables_to_constants(

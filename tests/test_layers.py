@@ -21,7 +21,7 @@ ROOMS = {
     "report": ["compare", "graph", "policy"],
     "loss_scale": ["graph", "tf_hooks"],
     "scaling": ["graph", "loss_scale", "policy", "tf_hooks"],
-    "rewrite": ["files", "graph", "policy", "report", "scaling", "tf_hooks"],
+    "rewrite": ["files", "graph", "policy", "report", "scaling", "tf_hooks", "tuning"],
     "recipe": ["graph", "loss_scale", "policy", "report", "rewrite", "scaling", "tf_hooks"],
     "session": [
         "compare",
@@ -33,6 +33,7 @@ ROOMS = {
         "rewrite",
         "scaling",
         "tf_hooks",
+        "tuning",
     ],
     "legacy": [],
     "conversion": [
@@ -75,6 +76,7 @@ ROOMS = {
         "verify",
     ],
     "doctor": [],
+    "tuning": ["doctor"],
     "bench": [
         "conversion",
         "doctor",
@@ -85,9 +87,11 @@ ROOMS = {
         "policy",
         "recipe",
         "report",
+        "rewrite",
         "scaling",
         "session",
         "tf_hooks",
+        "tuning",
     ],
     "cli": [
         *(
@@ -115,6 +119,7 @@ BASE = [
     "once",
     "patterns",
     "process_memory",
+    "timings",
     "version",
     "wording",
 ]

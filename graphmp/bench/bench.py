@@ -7,7 +7,7 @@ steps, warmup, rounds: the fewest of any batch size
 seconds: the requested time; 0 if --steps and --rounds determine it
 seed, memory_limit: memory_limit in bytes, 0 for none
 variants: name -> why it was not timed, or empty; names are "float32", "graphmp" (the conversion),
-    "tensorflow" (its own pass)
+    "tuned" (the conversion by --costs, if given), "tensorflow" (its own pass)
 runs: one for each variant and batch size:
     variant, batch_size
     status, message: "timed", "out of memory" or "failed", and what happened
@@ -38,13 +38,18 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from graphmp.bench.causes import ENOUGH, Cause, MeasuredStep, causes
 from graphmp.bench.kernels.shares import Shares
-from graphmp.bench.timing.timings import NARROW, Ratio, Spread, speedup, spread, step_time
 from graphmp.doctor.devices import Device
+from graphmp.timings import NARROW, Ratio, Spread, speedup, spread, step_time
 
 SCHEMA = "graphmp.bench/1"
-FLOAT32, GRAPHMP, TENSORFLOW = "float32", "graphmp", "tensorflow"
-VARIANTS = (FLOAT32, GRAPHMP, TENSORFLOW)
-NAMES = {FLOAT32: "float32", GRAPHMP: "the converted graph", TENSORFLOW: "TensorFlow's own rewrite"}
+FLOAT32, GRAPHMP, TUNED, TENSORFLOW = "float32", "graphmp", "tuned", "tensorflow"
+VARIANTS = (FLOAT32, GRAPHMP, TUNED, TENSORFLOW)
+NAMES = {
+    FLOAT32: "float32",
+    GRAPHMP: "the converted graph",
+    TUNED: "the graph converted by costs",
+    TENSORFLOW: "TensorFlow's own rewrite",
+}
 TIMED, OUT_OF_MEMORY, FAILED, TOO_SLOW = "timed", "out of memory", "failed", "too slow"
 _ONE_ROUND = "a single round says nothing of the noise; take more --rounds"
 _NO_DIFFERENCE = "the interval includes 1, so no difference is shown; %s"

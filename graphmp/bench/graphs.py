@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import pathlib
 import re
-from typing import Any, Dict, List, NamedTuple, Set
+from dataclasses import replace
+from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench import grappler
-from graphmp.bench.bench import FLOAT32, GRAPHMP, TENSORFLOW
+from graphmp.bench.bench import FLOAT32, GRAPHMP, TENSORFLOW, TUNED
 from graphmp.bench.processes.timed_session import TrainingFile
+from graphmp.config import Config
+from graphmp.conversion.built_graph import Identity, convert_graph
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.quiet import quiet_stderr
+from graphmp.conversion.stages import Stages
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.state import State
@@ -33,8 +37,26 @@ class Graphs(NamedTuple):
     missing: Dict[str, str]
 
 
-def make(conversion: Conversion, folder: pathlib.Path) -> Graphs:
+def by_costs(conversion: Conversion, path: str) -> Conversion:
+    """The same graph converted by a file of costs, with the same flags otherwise.
+
+    Raises:
+        GraphmpError: GMP027 if the costs are of another half precision; as `graphmp.convert`.
+    """
+    config = replace(Config.make(**conversion.report["flags"]), costs=path, engine="rewrite")
+    identity = Identity(conversion.report["source"], conversion.report["source_sha256"], "by costs")
+    return convert_graph(conversion.before, identity, config, Stages(lambda stage: None), [])
+
+
+def make(
+    conversion: Conversion, folder: pathlib.Path, tuned: Optional[Conversion] = None
+) -> Graphs:
     """Write the graphs into a folder.
+
+    Args:
+        conversion: of the graph.
+        folder: for the files.
+        tuned: the same by costs.
 
     Raises:
         GraphmpError: GMP023 if no training was found.
@@ -45,6 +67,8 @@ def make(conversion: Conversion, folder: pathlib.Path) -> Graphs:
             "GMP023", "%s: no training step was found in the graph" % report["source"]
         )
     found = {FLOAT32: conversion.original, GRAPHMP: conversion.meta_graph}
+    if tuned is not None:
+        found[TUNED] = tuned.meta_graph
     why = grappler.why_missing(report["compute_dtype"])
     if not why:
         try:

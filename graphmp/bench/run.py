@@ -22,6 +22,7 @@ from graphmp.bench.bench import (
     NAMES,
     TIMED,
     TOO_SLOW,
+    TUNED,
     Bench,
     BenchRun,
     Input,
@@ -37,6 +38,8 @@ from graphmp.conversion.conversion import Conversion
 from graphmp.doctor import devices
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
+from graphmp.tuning import files
+from graphmp.tuning.machine import matches_this_machine
 
 _FITS = 0.3  # of the time: limit for the runs alone
 _PATIENCE = 30.0  # seconds: minimum for three steps of a variant, however little time there is
@@ -52,6 +55,7 @@ def bench(
     environment: Mapping[str, str],
     tell: Tell = lambda what, ends: None,
     began: Optional[float] = None,
+    tuned: Optional[Conversion] = None,
 ) -> Bench:
     """Time a conversion, its original and TensorFlow's own rewrite.
 
@@ -63,6 +67,7 @@ def bench(
         tell: receives each stage as it begins, and the expected end by `schedule.now()`; None if it
             is unknown.
         began: start of the options' time, by `schedule.now()`; None for now.
+        tuned: the conversion by costs, if it is to be timed too.
 
     Raises:
         GraphmpError: GMP002, GMP003, GMP005 and GMP013 for data, as for an audit; GMP023 if the
@@ -77,6 +82,7 @@ def bench(
             tell,
             pathlib.Path(name),
             schedule.now() if began is None else began,
+            tuned,
         )
         with bencher.starter:
             made, waiting, sums = bencher.prepared(report["compute_dtype"])
@@ -102,6 +108,7 @@ def bench(
         notes=[
             *devices.limits(device, report["compute_dtype"] if report["half_ops"] else "float32"),
             *_about_sizes(made, options),
+            *_about_costs(tuned),
         ],
         fixed=_are_fixed(made, options),
         flags=report["flags"],
@@ -119,6 +126,7 @@ class _Bencher:
         tell: Tell,
         folder: pathlib.Path,
         began: float,
+        tuned: Optional[Conversion],
     ):
         self._options = options
         self._on_gpu = device.on_gpu
@@ -132,7 +140,7 @@ class _Bencher:
             else None
         )
         self._say("TensorFlow's own rewrite")
-        self._trainings, missing = graphs.make(conversion, folder)
+        self._trainings, missing = graphs.make(conversion, folder, tuned)
         self.variants = dict(dict.fromkeys(self._trainings, ""), **missing)
 
     def prepared(self, dtype: str) -> Tuple[List[BatchFile], Input, Dict[str, Optional[str]]]:
@@ -269,6 +277,21 @@ def _fit(
 def _are_fixed(made: Sequence[BatchFile], options: Options) -> bool:
     """Whether the batches have sizes other than the requested ones."""
     return [each.batch_size for each in made] != list(options.batch_sizes)
+
+
+def _about_costs(tuned: Optional[Conversion]) -> List[str]:
+    """Remarks on costs of another machine or other batches, and on what is faster as a whole."""
+    if tuned is None:
+        return []
+    costs, path = tuned.report["costs"], tuned.report["flags"]["costs"]
+    notes = []
+    differs = matches_this_machine(files.read(path))
+    if differs:
+        notes.append("%s was measured on another machine: %s" % (path, differs))
+    if costs["kept"] != TUNED:
+        what = "float32" if costs["kept"] == FLOAT32 else "the conversion by bytes"
+        notes.append("tuned is %s, which was the fastest when %s was measured" % (what, path))
+    return notes
 
 
 def _about_sizes(made: Sequence[BatchFile], options: Options) -> List[str]:

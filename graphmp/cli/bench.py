@@ -40,6 +40,7 @@ HELP = (
 EXAMPLE = """  graphmp bench model.ckpt.meta --batch_sizes 32,64,128
   graphmp bench model.py --data feeds.py:batches --plot bench.svg -- --learning_rate 0.1
   graphmp bench model.ckpt.meta --batch_sizes 64 --memory_limit 2GB --json > bench.json
+  graphmp bench model.ckpt.meta --costs=machine.costs --format=markdown
   graphmp bench out/converted.meta --verify_tensor_cores
 
 The graphs run in turns, a few steps each, in processes of their own; a step runs all updates of
@@ -131,6 +132,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run one step on a GPU and list which matmuls ran on Tensor Cores",
     )
+    parser.add_argument(
+        "--format",
+        default="text",
+        choices=("text", "markdown"),
+        help="form of the output (default text)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -140,17 +147,19 @@ def run(args: argparse.Namespace) -> int:
     picture = _picture_format(args)
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.bench.device import find
+        from graphmp.bench.graphs import by_costs
         from graphmp.bench.run import bench
     device = find()
     if args.verify_tensor_cores:
         return _verify(args, options, device)
     with reporter(began) as tell:
         until = began + options.seconds if options.fits_the_time else None
-        conversion = convert_source(
-            args, _conversion_options(device), lambda stage: tell(stage, until)
-        )
+        flags = _conversion_options(device)
+        costs = flags["costs"]
+        conversion = convert_source(args, dict(flags, costs=""), lambda stage: tell(stage, until))
         say_what_is_amiss(conversion)
-        found = bench(conversion, device, options, dict(os.environ), tell, began)
+        tuned = by_costs(conversion, costs) if costs else None
+        found = bench(conversion, device, options, dict(os.environ), tell, began, tuned)
     _present(args, found, picture)
     return 0 if any(each.spread for each in found.runs if each.variant == "graphmp") else 1
 
@@ -276,6 +285,11 @@ def _present(args: argparse.Namespace, found: Bench, picture: str) -> None:
         write_atomic(pathlib.Path(args.plot), plot.render(found, picture))
     if args.json:
         sys.stdout.write(found.to_json(following))
+        return
+    if args.format == "markdown":
+        from graphmp.bench.render import markdown
+
+        write(markdown.render(found))
         return
     wrote: List[Line] = [("row", labelled("wrote", args.plot))] if picture else []
     show(

@@ -76,6 +76,12 @@ def conversion_flags() -> flags.FlagValues:
         "file of `graphmp audit -o`: nodes that overflowed there, and their consumers, stay"
         " float32",
     )
+    text(
+        "costs",
+        "",
+        "file of `graphmp tune -o`: place casts by the times measured there; what is slower in half"
+        " precision stays float32",
+    )
     repeated("fetch", "a tensor that keeps name and dtype; repeatable")
     repeated(
         "loss",

@@ -26,7 +26,8 @@ class FlagGroup(NamedTuple):
 GROUPS = (
     FlagGroup("dtype, engine, fallbacks", ("compute_dtype", "engine", "engine_strict", "on_error")),
     FlagGroup(
-        "what stays float32", ("keep_float32", "force_compute", "op_policy", "ranges", "fetch")
+        "what stays float32",
+        ("keep_float32", "force_compute", "op_policy", "ranges", "costs", "fetch"),
     ),
     FlagGroup(
         "loss scale and gradients",
@@ -74,6 +75,8 @@ GROUPS = (
             "measure",
             "arithmetic",
             "tolerance",
+            "tune",
+            "tune_file",
         ),
     ),
     FlagGroup(
@@ -84,6 +87,7 @@ GROUPS = (
             "memory",
             "wire",
             "verify_tensor_cores",
+            "format",
             "output",
             "report",
             "html",
@@ -104,6 +108,7 @@ _TAKES = {
     "force_compute": "REGEX",
     "op_policy": "FILE",
     "ranges": "FILE",
+    "costs": "FILE",
     "fetch": "TENSOR",
     "loss": "TENSOR",
     "train_op": "OP",

@@ -41,6 +41,7 @@ from graphmp.session.live.live_graph import LiveGraph, Observer, known_live_grap
 from graphmp.session.live.runs import fed_tensor
 from graphmp.session.live.words import Words
 from graphmp.session.session import convert_every_session
+from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tf_hooks import patch, sessions
 from graphmp.wording import printable
 
@@ -97,7 +98,13 @@ class Run(Observer):
         self._as_version_1 = wanted == "on" or (wanted == "auto" and self._written.needs_version_1)
         if self._as_version_1:
             legacy.install()
-        convert_every_session(self.config, self, self._spec["debug_overflow"])
+        convert_every_session(
+            self.config,
+            self,
+            self._spec["debug_overflow"],
+            self._spec["tune"],
+            self._spec["tune_file"],
+        )
         patch.wrap(multiprocessing.spawn, "get_preparation_data", self._prepared)
 
     def _prepared(self, original: Any, name: str) -> Any:
@@ -183,6 +190,12 @@ class Run(Observer):
         for text in _WORDS.said(step):
             self._say(text)
 
+    def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
+        self._say(in_words(verdict, self.config.compute_dtype))
+
+    def kept(self, text: str) -> None:
+        self._say(text)
+
     def end(self) -> None:
         """Print the closing lines. A forked process prints none: it lacks TensorFlow's threads."""
         if os.getpid() != self._process:
@@ -263,6 +276,8 @@ class Run(Observer):
                 ", in float32" if live.gave_up else "",
                 none,
             )
+            if live.tuning is not None:
+                self._ends[live.number] += "; " + live.tuning.in_words()
 
     def _write(self, live: LiveGraph) -> None:
         found = live.converted

@@ -9,7 +9,7 @@ from typing import List, Optional
 
 from absl import app, flags
 
-from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run, verify
+from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run, tune, verify
 from graphmp.cli.parser import build_parser, split_script_arguments
 from graphmp.errors import BAD_INPUT, CANNOT_CONVERT, GraphmpError
 from graphmp.glass import behind_glass
@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": explain,
     "inspect": inspect,
     "run": run,
+    "tune": tune,
     "verify": verify,
 }
 

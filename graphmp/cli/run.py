@@ -23,6 +23,7 @@ HELP = "run an unmodified training script in mixed precision"
 EXAMPLE = """  graphmp run train.py --batch_size 64
   graphmp run --loss_scale=128 --clip_norm=5 --report=out train.py --data_dir=data
   graphmp run --compute_dtype=bfloat16 -m package.train --steps 1000
+  graphmp run --tune --compute_dtype=bfloat16 train.py
 
 graphmp's own flags precede the script; arguments after it are the script's. The script has the
 same command line, folder, stdin, signals and exit status as with `python train.py`. Its graph is
@@ -30,7 +31,7 @@ converted at its first training step, in the running session. Exit status: the s
 graph can't be converted; 2 for bad usage."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
-_OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "verify")
+_OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "tune", "tune_file", "verify")
 ON_ERROR = ("stop", "float32")
 # The process finds graphmp where this one did; the script's own folder comes first in its path.
 _START = """import sys
@@ -68,6 +69,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=(
             "prove the conversion at its first step, and run both graphs on that batch; say so in a"
             " line"
+        ),
+    )
+    parser.add_argument(
+        "--tune",
+        action="store_true",
+        help=(
+            "train the first steps in float32 and in half precision by turns, time them, keep the"
+            " faster"
+        ),
+    )
+    parser.add_argument(
+        "--tune_file",
+        metavar="FILE",
+        default="",
+        help=(
+            "tune, and keep what is measured there for the next run (default with --tune:"
+            " graphmp.costs beside the checkpoints)"
         ),
     )
     parser.add_argument(
@@ -136,6 +154,8 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "config": asdict(config),
         "report": args.report,
         "on_error": args.on_error,
+        "tune": args.tune or bool(args.tune_file),
+        "tune_file": args.tune_file,
         "verify": args.verify,
         "debug_overflow": args.debug_overflow,
         "legacy_imports": args.legacy_imports,

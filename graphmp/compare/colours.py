@@ -54,6 +54,7 @@ KIND = {
     kinds.LOSS_KEPT: "#ffab91",
     kinds.PINNED: "#c7b8b2",
     kinds.NO_GAIN: "#e0e0e0",
+    kinds.MEASURED: "#d0d8e0",
     kinds.UNLISTED: "#d7ccc8",
 }
 

@@ -28,6 +28,7 @@ VARIABLE_KEPT = "variable kept"
 LOSS_KEPT = "loss kept"
 PINNED = "pinned"
 NO_GAIN = "no gain"
+MEASURED = "measured"
 UNLISTED = "unlisted"
 
 # Why something changed, in the order of display.
@@ -50,6 +51,6 @@ CHANGED = (
 )
 
 # Why something stayed float32.
-STAYED = (DENY_KEPT, RANGE_GUARD, VARIABLE_KEPT, LOSS_KEPT, UNLISTED, PINNED, NO_GAIN)
+STAYED = (DENY_KEPT, RANGE_GUARD, VARIABLE_KEPT, LOSS_KEPT, UNLISTED, PINNED, NO_GAIN, MEASURED)
 
 KINDS = (USER_RULE,) + CHANGED + STAYED

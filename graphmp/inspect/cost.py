@@ -210,7 +210,7 @@ def _largest(rows: List[Any]) -> List[List[Any]]:
 def _cut(decided: Dict[str, Decisions]) -> Cut:
     """The sum of the cuts of all bodies."""
     total = Cut(0, 0, 0, 0.0, 0.0, 0.0)
-    for graph, groups, wanted, placed in decided.values():
+    for graph, groups, wanted, placed, _ in decided.values():
         free = {number for number, p in enumerate(wanted) if p.colour == FREE}
         fixed = {number for number, p in enumerate(wanted) if p.colour == HALF}
         chosen = {number for number, p in enumerate(placed) if p.colour == HALF}

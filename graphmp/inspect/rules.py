@@ -27,6 +27,10 @@ RULES = {
         "a look-up reads a variable as it is; the rows that it gives are cast, not the table, "
         "unless they are known to be the larger by far"
     ),
+    reason.MEASURED: (
+        "with --costs the dtypes are those whose measured times, casts included, add up to the "
+        "shortest step"
+    ),
     reason.NO_KERNEL: "half precision is for ops that have a kernel of it, on CPU and GPU",
     reason.LOSS_SCALE: (
         "a scaled loss, what it is multiplied into, what scaled gradients are compared with, "

@@ -8,11 +8,13 @@ from typing import Any, Dict, Iterable, List
 from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.naming import in_body
+from graphmp.policy.reason import MEASURED
 from graphmp.report import facts
 from graphmp.report.record import Record
 
 _MOST_REASONS = 2
 _OUTSIDE = "made outside the build function, or fed by what does not come through its arguments"
+_SLOWER = "slower than in float32, casts included, by the times of --costs"
 _UNCALLED = "in a function that an input pipeline uses, or that nothing calls"
 
 
@@ -56,7 +58,10 @@ def nothing_in_half(graph_def: Any, config: Config, record: Record) -> List[Dict
                 % config.compute_dtype,
             )
         ]
-    reasons = left_in_float32(graph_def, record)
+    reasons = {
+        name: _SLOWER if name in record.left and record.left[name].kind == MEASURED else reason
+        for name, reason in left_in_float32(graph_def, record).items()
+    }
     text = "none of the %d matmuls and convolutions computes in %s: %s"
     return [
         warning(

@@ -53,6 +53,7 @@ _KEPT_KINDS = {
     reason.LAST_ACTIVATION: kinds.LOSS_KEPT,
     reason.INFER: kinds.NO_GAIN,
     reason.CLEAR: kinds.NO_GAIN,
+    reason.MEASURED: kinds.MEASURED,
 }  # any other kind is a pin
 # The categories of change that a kind of the engine's record explains.
 _DONE = {

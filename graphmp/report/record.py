@@ -29,6 +29,7 @@ class Record:
         left: matmuls and convolutions in float32, by name, with the reason.
         kept: the number of units that stayed float32, by the kind of reason.
         float32: the model's nodes in float32; None if they follow from the op policy alone.
+        costs: the report's section on measured costs; empty without them.
     """
 
     warnings: List[Dict[str, str]] = field(default_factory=list)
@@ -39,6 +40,7 @@ class Record:
     left: Mapping[str, Reason] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
     float32: Optional[List[Kept]] = None
+    costs: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> Dict[str, Any]:
         """The record of a recipe, which has no `float32`, as a JSON value."""

@@ -18,7 +18,7 @@ from graphmp.errors import GraphmpError, warning
 from graphmp.graph.state.variables import variables
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
-from graphmp.policy.reason import Done
+from graphmp.policy.reason import MEASURED, Done
 from graphmp.report import facts
 from graphmp.report.clips import user_clips
 from graphmp.report.coverage import left_in_float32, nothing_in_half
@@ -117,6 +117,8 @@ def make_report(
         ],
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
+    if record.costs:
+        report["costs"] = dict(record.costs)
     report["checks"] = [
         {"name": c.name, "status": c.verdict, "text": c.text}
         for c in explained(differences, report).claims
@@ -194,8 +196,11 @@ def sha256(path: pathlib.Path) -> str:
 
 def _float32_warnings(graph_def: Any, config: Config, record: Record) -> List[Dict[str, str]]:
     left = left_in_float32(graph_def, record) if config.compute_dtype != "float32" else {}
+    timed = {name for name, why in record.left.items() if why.kind == MEASURED}
     return [
-        warning("GMP102", name, "computes in float32: %s" % reason) for name, reason in left.items()
+        warning("GMP102", name, "computes in float32: %s" % reason)
+        for name, reason in left.items()
+        if name not in timed
     ]
 
 

@@ -37,23 +37,27 @@ SENT = 100  # bytes in memory for a byte sent: 10 Gbit Ethernet moves 1.25 GB/s
 LAUNCH = 64  # bytes for launching one more kernel: among equal costs, the fewest casts win
 
 
-class Costs(NamedTuple):
-    """The cost of one tensor in a step, in bytes.
+class TensorCost(NamedTuple):
+    """The cost of one tensor in a step, in bytes, or in nanoseconds if times are known.
 
     Attributes:
         written: additional bytes to write it in float32.
         read: additional bytes for each float32 consumer that touches it.
-        cast: of a cast of it, either way; 0 for a constant.
+        down: of a cast of it to half precision; 0 for a constant.
+        up: of a cast of it to float32; 0 for a constant.
+        launch: of a cast that only nodes read which no step runs.
         sent: additional bytes for each other device that it is sent to in float32.
     """
 
-    written: int
-    read: int
-    cast: float
-    sent: int
+    written: float
+    read: float
+    down: float
+    up: float
+    launch: float
+    sent: float
 
 
-def costs(graph: TypedGraph, port: Port) -> Costs:
+def costs(graph: TypedGraph, port: Port) -> TensorCost:
     """The costs of a tensor."""
     node = graph.view.nodes[port.node]
     elements = recorded_elements(node, port.output)
@@ -63,7 +67,8 @@ def costs(graph: TypedGraph, port: Port) -> Costs:
     casts = graph.trips(graph.view.inputs(port.node)[0].node) if is_invariant(node) else trips
     cast = 0 if node.op == "Const" else LAUNCH + (0 if idle else CAST_BYTES * elements * casts)
     sent = 0 if idle or node.op == "Const" else SENT * SAVED_BYTES * elements * trips
-    return Costs(0 if node.op in MOVES_NOTHING else moved, moved, cast, sent)
+    written = 0 if node.op in MOVES_NOTHING else moved
+    return TensorCost(written, moved, cast, cast, LAUNCH, sent)
 
 
 def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
@@ -96,7 +101,7 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
                 )
             )
         if other and graph.view.nodes[port.node].op != "Const":
-            total += cost.cast if set(other) - graph.idle else LAUNCH
+            total += cost.down if set(other) - graph.idle else LAUNCH
     return total
 
 

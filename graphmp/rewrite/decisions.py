@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Set, Tuple
+from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from graphmp.graph.shapes.shapes import with_inferred_shapes
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
@@ -10,13 +10,16 @@ from graphmp.policy.reason import Reason
 from graphmp.rewrite import pins, ranges
 from graphmp.rewrite.calibration import overflowed
 from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.node_times import NodeTimes
 from graphmp.rewrite.paint import HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
+from graphmp.rewrite.placement_by_time import Timed, all_half, loosened, place_by_time
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.units import TypedGraph, Unit
 from graphmp.scaling.losses.allreduce import with_reduces
 from graphmp.scaling.plan.fetched_gradients import under_its_name
 from graphmp.scaling.plan.plan import LOSS
+from graphmp.tuning.given import predicted
 
 
 class Decisions(NamedTuple):
@@ -27,12 +30,14 @@ class Decisions(NamedTuple):
         groups: units that share a dtype.
         wanted: the result of painting for each unit; FREE leaves the choice to the minimum cut.
         placed: HALF or FLOAT for each unit, after the cut.
+        timed: the placement by measured times; None without --costs.
     """
 
     graph: TypedGraph
     groups: Groups
     wanted: List[Paint]
     placed: List[Paint]
+    timed: Optional[Timed] = None
 
     def units(self) -> Iterator[Tuple[Unit, Paint]]:
         """Each unit with its final colour."""
@@ -53,6 +58,28 @@ def decided(problem: Problem) -> Decisions:
     Raises:
         GraphmpError: GMP002 for a --fetch that names no node, GMP008 for an invalid graph.
     """
+    graph, groups, wanted = painted(problem)
+    dtype = problem.config.compute_dtype
+    prediction = predicted(problem.config.costs, dtype)
+    if prediction is None:
+        return Decisions(graph, groups, wanted, place(graph, groups, wanted, dtype))
+    times = NodeTimes(graph, prediction, problem.body.function is not None)
+    timed = place_by_time(graph, groups, wanted, dtype, times, prediction.costs)
+    return Decisions(graph, groups, wanted, timed.placed, timed)
+
+
+def in_half(problem: Problem) -> Decisions:
+    """Decisions with everything in half precision that may be: for measuring it.
+
+    Raises:
+        GraphmpError: as for `decided`.
+    """
+    graph, groups, wanted = painted(problem)
+    return Decisions(graph, groups, wanted, all_half(loosened(graph, groups, wanted)))
+
+
+def painted(problem: Problem) -> Tuple[TypedGraph, Groups, List[Paint]]:
+    """A body, its groups, and the colour of each unit before placement."""
     graph = _typed(problem)
     op_defs, config = problem.op_defs, problem.config
     policy = with_reduces(problem.policy, {graph.view.nodes[name].op for name in graph.joined})
@@ -63,8 +90,7 @@ def decided(problem: Problem) -> Decisions:
         graph, policy, config.compute_dtype, overflowed("" if is_function else config.ranges)
     )
     groups = Groups(graph, policy.allow)
-    wanted = paint(graph, groups, pinned, guards, config, policy, op_defs)
-    return Decisions(graph, groups, wanted, place(graph, groups, wanted, config.compute_dtype))
+    return graph, groups, paint(graph, groups, pinned, guards, config, policy, op_defs)
 
 
 def _typed(problem: Problem) -> TypedGraph:

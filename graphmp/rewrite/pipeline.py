@@ -28,6 +28,7 @@ from graphmp.scaling.insertion.insert import insert
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.plan import ScalePlan, plan_scaling
 from graphmp.tf_hooks.op_defs import OpDefs
+from graphmp.tuning.given import predicted
 
 Solver = Callable[[Problem], Decisions]
 
@@ -117,7 +118,8 @@ def _changed(
     handed = pass_handles(result.graph_def) if plan.inside else []
     mark(result, config, "rewrite")
     done = [*handed, *scaled.done, *(row for notes in painted for row in notes.done), *looks]
-    return emptied(result), record(special, scaled, painted, done)
+    prediction = predicted(config.costs, config.compute_dtype)
+    return emptied(result), record(special, scaled, painted, done, prediction)
 
 
 def _painted(problem: Problem, solve: Solver) -> Notes:

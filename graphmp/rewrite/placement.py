@@ -23,15 +23,17 @@ the cut is checked against the flow.
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
+import functools
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Set, Tuple
 
 import numpy as np
 import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
+from graphmp.graph.structure.view import Port
 from graphmp.policy.reason import CLEAR, INFER, Reason
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
-from graphmp.rewrite.costs import LAUNCH, costs, sends
+from graphmp.rewrite.costs import TensorCost, costs, sends
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.ranges import is_exact
@@ -52,19 +54,43 @@ _HALF = {
 def place(
     graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
 ) -> List[Paint]:
-    """Decide on what painting left free: HALF or FLOAT for every unit."""
-    arcs = list(_merged(_arcs(graph, groups, painted, compute_dtype)))
-    half = _half_side(arcs)
-    cut = {vertex for a, b, _ in arcs for vertex in (a, b)}
+    """Decide on what painting left free by bytes: HALF or FLOAT for every unit."""
+    arcs = tensor_arcs(graph, groups, painted, compute_dtype, functools.partial(costs, graph))
+    return by_cut(graph, groups, painted, arcs, _by_bytes)
+
+
+def _by_bytes(unit: int, p: Paint) -> Reason:
+    """The reason of a free unit that the cut leaves in float32."""
+    return Reason(p.reason.kind, "float32 moves fewer bytes here")
+
+
+def by_cut(
+    graph: TypedGraph,
+    groups: Groups,
+    painted: List[Paint],
+    arcs: Iterable[Arc],
+    why_float32: Callable[[int, Paint], Reason],
+) -> List[Paint]:
+    """HALF or FLOAT for every unit by the minimum cut over some arcs.
+
+    Args:
+        graph: the graph.
+        groups: its groups; vertex 2 + n is group n.
+        painted: the result of painting; FREE units are decided.
+        arcs: the costs.
+        why_float32: the reason of a unit that was free and becomes float32.
+    """
+    merged = list(_merged(arcs))
+    half = _half_side(merged)
+    cut = {vertex for a, b, _ in merged for vertex in (a, b)}
     decided = []
     for number, p in enumerate(painted):
         if p.colour != FREE:
             decided.append(p)
         elif 2 + groups.of[number] in half or 2 + groups.of[number] not in cut:
-            decided.append(Paint(HALF, _HALF[p.reason.kind], p.because))
+            decided.append(Paint(HALF, _HALF.get(p.reason.kind, p.reason), p.because))
         else:
-            reason = Reason(p.reason.kind, "float32 moves fewer bytes here")
-            decided.append(Paint(FLOAT, reason, p.because))
+            decided.append(Paint(FLOAT, why_float32(number, p), p.because))
     for number, p in enumerate(painted):
         if p.colour == FREE and graph.node(number).op == "Const":
             decided[number] = _constant(graph, number, decided)
@@ -81,20 +107,26 @@ def _constant(graph: TypedGraph, number: int, decided: List[Paint]) -> Paint:
     return Paint(FLOAT, Reason(CLEAR, "a constant that float32 ops read"))
 
 
-def _arcs(
-    graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
+def vertex_of(groups: Groups, painted: List[Paint], unit: int) -> int:
+    """The vertex of a unit: a terminal if painting decided on it or it has none."""
+    if unit < 0 or painted[unit].colour == FLOAT:
+        return SINK
+    return SOURCE if painted[unit].colour == HALF else 2 + groups.of[unit]
+
+
+def tensor_arcs(
+    graph: TypedGraph,
+    groups: Groups,
+    painted: List[Paint],
+    compute_dtype: str,
+    cost_of: Callable[[Port], TensorCost],
 ) -> Iterator[Arc]:
-    """The arcs of the cut. A group is vertex 2 + its number; casts have the numbers after that."""
+    """The arcs of tensors. A group is vertex 2 + its number; casts have the numbers after that."""
     fresh = 2 + len(groups.members)
-
-    def vertex(unit: int) -> int:
-        if unit < 0 or painted[unit].colour == FLOAT:
-            return SINK
-        return SOURCE if painted[unit].colour == HALF else 2 + groups.of[unit]
-
+    vertex = functools.partial(vertex_of, groups, painted)
     for port, producer, consumers in graph.float32_tensors():
         node = graph.view.nodes[port.node]
-        cost = costs(graph, port)
+        cost = cost_of(port)
         a = vertex(producer)
         if a > SINK:
             yield SOURCE, a, cost.written + cost.sent * sends(graph, port.node)
@@ -115,11 +147,14 @@ def _arcs(
                     and not (node.op == "Const" and is_exact(node, compute_dtype))
                 ):
                     yield b, a if node.op != "Const" else SINK, _INFINITE
-        for ends, price in ((readers, cost.cast), (idle - readers, float(LAUNCH))):
+        for ends, up, down in (
+            (readers, cost.up, cost.down),
+            (idle - readers, cost.launch, cost.launch),
+        ):
             if ends and node.op != "Const":
-                yield from _cast(a, ends, SINK, price, fresh)
+                yield from _cast(a, ends, SINK, up, fresh)
                 yield from (
-                    (y, x, capacity) for x, y, capacity in _cast(a, ends, SOURCE, price, fresh + 1)
+                    (y, x, capacity) for x, y, capacity in _cast(a, ends, SOURCE, down, fresh + 1)
                 )
                 fresh += 2
         for there in graph.places.elsewhere(port.node, consumers).values():
@@ -158,7 +193,7 @@ def _sent(producer: int, readers: Set[int], cost: float, shared: int) -> Iterato
         yield from _cast(SOURCE, readers, SINK, cost / 2 if free else cost, shared)
 
 
-def _merged(arcs: Iterator[Arc]) -> Iterator[Arc]:
+def _merged(arcs: Iterable[Arc]) -> Iterator[Arc]:
     """Parallel arcs added up, without those between the terminals."""
     total: Dict[Tuple[int, int], float] = collections.defaultdict(float)
     for a, b, capacity in arcs:

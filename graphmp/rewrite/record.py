@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Counter, Dict, Iterator, List, NamedTuple, Sequence
+from typing import Any, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from graphmp.errors import warning
 from graphmp.naming import SCOPE, in_body
@@ -12,9 +12,12 @@ from graphmp.policy.reason import Done, Reason
 from graphmp.report.record import Kept, Record
 from graphmp.rewrite.decisions import Decisions
 from graphmp.rewrite.paint import FLOAT
+from graphmp.rewrite.placement_by_time import Timed
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.recognise import Recognised
 from graphmp.scaling.insertion.insert import Inserted
+from graphmp.tuning.costs import FLOAT32, OPERATIONS, Costs
+from graphmp.tuning.prediction import Prediction
 
 
 class Notes(NamedTuple):
@@ -26,6 +29,7 @@ class Notes(NamedTuple):
         float32: the model's nodes in it that are entirely float32.
         left: its matmuls and convolutions in float32.
         unknown: its nodes with an unknown op.
+        timed: its placement by measured times; None without --costs.
     """
 
     done: List[Done]
@@ -33,6 +37,7 @@ class Notes(NamedTuple):
     float32: List[Kept]
     left: Dict[str, Reason]
     unknown: List[str]
+    timed: Optional[Timed] = None
 
 
 def noted(problem: Problem, decisions: Decisions, done: List[Done]) -> Notes:
@@ -55,6 +60,7 @@ def noted(problem: Problem, decisions: Decisions, done: List[Done]) -> Notes:
             if graph.node(number).op in problem.policy.allow
         },
         [name for name in graph.unknown if graph.view.nodes[name].op not in (ARGUMENT, RESULT)],
+        decisions.timed,
     )
 
 
@@ -70,7 +76,11 @@ def _nodes_in_float32(body: str, decisions: Decisions) -> Iterator[Kept]:
 
 
 def record(
-    special: Recognised, scaled: Inserted, painted: Sequence[Notes], done: List[Done]
+    special: Recognised,
+    scaled: Inserted,
+    painted: Sequence[Notes],
+    done: List[Done],
+    prediction: Optional[Prediction] = None,
 ) -> Record:
     """The record of a rewrite.
 
@@ -79,6 +89,7 @@ def record(
         scaled: the changes made by loss scaling.
         painted: the notes on each body.
         done: all changes.
+        prediction: times by --costs; None without.
     """
     trains = bool(scaled.losses) or any(row["code"] == "GMP110" for row in scaled.warnings)
     warnings = [row for row in special.warnings if row["code"] != "GMP105" or not trains]
@@ -98,4 +109,41 @@ def record(
         left={name: why for notes in painted for name, why in notes.left.items()},
         kept=dict(sorted(kept.items())),
         float32=[row for notes in painted for row in notes.float32],
+        costs=_costs(prediction, [notes.timed for notes in painted if notes.timed is not None]),
     )
+
+
+def _costs(prediction: Optional[Prediction], timed: Sequence[Timed]) -> Dict[str, Any]:
+    """The report's section on measured costs; empty without them."""
+    if prediction is None or not timed:
+        return {}
+    costs, held_back = prediction.costs, prediction.held_back()
+    nodes: Counter[str] = collections.Counter()
+    saved: Counter[str] = collections.Counter()
+    for each in timed:
+        nodes.update(each.nodes)
+        saved.update(each.saved)
+    return {
+        **costs.machine._asdict(),
+        "source": costs.source,
+        "batch_size": costs.batch_size,
+        "complete": costs.complete,
+        "nodes": dict(nodes),
+        "held_back": held_back._asdict() if held_back else None,
+        "placement": timed[0].digest,
+        "kept": timed[0].kept,
+        "predicted_step_ns": _predicted_steps(costs, saved),
+        "measured_step_ns": {name: time.nanoseconds for name, time in costs.steps.items()},
+    }
+
+
+def _predicted_steps(costs: Costs, saved: Mapping[str, float]) -> Dict[str, float]:
+    """Nanoseconds of a step by what is saved of one whose ops run one at a time.
+
+    Ops that run side by side save in proportion. Empty if the float32 step wasn't timed.
+    """
+    alone, together = (costs.steps.get(name) for name in (OPERATIONS % FLOAT32, FLOAT32))
+    if alone is None or not alone.nanoseconds:
+        return {}
+    scale = (together or alone).nanoseconds / alone.nanoseconds
+    return {name: round(scale * max(0.0, alone.nanoseconds - each)) for name, each in saved.items()}

@@ -66,11 +66,12 @@ def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: An
             " convert FILE --engine=rewrite` rewrites the graph"
         )
         raise GraphmpError("GMP020", text)
-    if config.for_built_graphs:
+    named = config.for_built_graphs
+    if named and (named != "costs" or config.engine == "recipe" or config.engine_strict):
         raise GraphmpError(
             "GMP020",
             "%s=: it is for graphs that are built already; the decorator changes a graph while it"
-            " is being built" % config.for_built_graphs,
+            " is being built" % named,
         )
 
     def decorate(target: Any) -> Any:
@@ -116,6 +117,9 @@ def _called(function: Callable[..., Any], config: Config, call: Call) -> Any:
             % (_name(function), reason)
         )
 
+    if may_fall_back and config.costs:
+        with fall_back(GraphmpError("GMP020", "costs= is for graphs that are built already")):
+            return function(*call[0], **call[1])
     return decorator.build(function, config, call, fall_back=fall_back if may_fall_back else None)
 
 

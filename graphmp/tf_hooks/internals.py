@@ -59,6 +59,14 @@ def base_session() -> Any:
     return tf.Session.__mro__[1]
 
 
+def run_options(buffer: Any) -> tf.RunOptions:
+    """The options of a run, from the buffer that `_do_run` receives; None is a default."""
+    if buffer is None:
+        return tf.RunOptions()
+    session = importlib.import_module("tensorflow.python.client.session")
+    return tf.RunOptions.FromString(session.tf_session.TF_GetBuffer(buffer))
+
+
 def variable_class() -> Any:
     """The base class of all variables: of compat.v1's tf.Variable and of resource variables."""
     return tf.Variable.__mro__[1]

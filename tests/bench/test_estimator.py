@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmp.bench.bench import FLOAT32, GRAPHMP
-from graphmp.bench.timing.timings import speedup, step_time
 from graphmp.cli import bench as command_module
+from graphmp.timings import speedup, step_time
 from tests.support.benched import a_bench, timed
 
 pytestmark = pytest.mark.unit

@@ -78,7 +78,7 @@ def test_a_constant_costs_no_cast(layers):
         for name, node in layers.view.nodes.items()
         if node.op == "Const" and name.startswith("Const")
     )
-    assert costs(layers, Port(constant, 0)).cast == 0
+    assert costs(layers, Port(constant, 0)).up == 0
 
 
 def test_a_loop_counts_32_times_and_a_cast_of_what_does_not_change_once(layers):

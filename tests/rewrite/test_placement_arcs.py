@@ -22,7 +22,7 @@ pytestmark = pytest.mark.unit
 def halves(*lines, joined=(), **constants):
     """Nodes that become half where some lie between gradient code and an all-reduce."""
     meta_graph = painting.graph(*lines, **constants)
-    graph, groups, wanted, _ = pipeline.decide(
+    graph, groups, wanted, *_ = pipeline.decide(
         meta_graph, Config.make(), Policy.default("float16")
     )[""]
     graph.joined = frozenset(joined)

@@ -75,6 +75,30 @@ def forked(forks, text, *argv, flags=(), stdin=""):
     return ended.status, ended.out, ended.err.splitlines()
 
 
+def test_tuning_keeps_what_is_faster_and_remembers(forks, folder):
+    """Whatever that is here; the losses are those of the script, and the next run times nothing."""
+    text = TRAIN + LOOP.replace("range(20)", "range(100)")
+    plain = forked(forks, text, flags=None)
+    flags = ["--tune_file=script.costs"]
+    status, out, err = forked(forks, text, flags=flags)
+    assert status == 0
+    losses = list(map(float, plain[1].split()))
+    assert list(map(float, out.split())) == pytest.approx(losses, rel=5e-2, abs=1e-2)
+    kept = [line for line in err if " is kept: a step takes " in line]
+    assert len(kept) == 2 and kept[1].startswith("graphmp: 100 training steps; ")
+    assert "graphmp: the next run takes what was measured from script.costs" in err
+    assert json.loads((folder / "script.costs").read_text())["schema"] == "graphmp.costs/1"
+    _, out, err = forked(forks, text, flags=flags)
+    assert list(map(float, out.split())) == pytest.approx(losses, rel=5e-2, abs=1e-2)
+    assert err[-1].endswith(" is kept, by script.costs")
+
+
+def test_tuning_that_does_not_end_is_said(forks, folder):
+    _, _, err = forked(forks, TRAIN + LOOP, flags=["--tune"])
+    text = "not tuned: it ended after 20 training steps; 51 to 87 that are alike are needed"
+    assert err[-1].endswith(text)
+
+
 SHOWN = """
 import os, sys
 print(sys.argv, __name__, __file__ == sys.argv[0] or os.path.isabs(__file__), os.getcwd(), sys.stdin.read())

@@ -20,6 +20,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.session.steps.traced_tensors import outputs_in
+
 _STREAMS = re.compile(r"^/device:GPU:\d+/stream:all$")
 _LABEL = re.compile(r"^(.+?)\s*(?:\sregs:|@@|$)", re.DOTALL)
 
@@ -61,8 +63,5 @@ def kernels_of_run(run_metadata: tf.RunMetadata) -> Dict[str, List[Kernel]]:
 
 def shapes_in(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, int, Any]]:
     """Node, output and TensorShapeProto of each tensor in a RunMetadata."""
-    for device in run_metadata.step_stats.dev_stats:
-        for stats in device.node_stats:
-            for output in stats.output:
-                if output.tensor_description.HasField("shape"):
-                    yield stats.node_name, output.slot, output.tensor_description.shape
+    for name, slot, _, shape in outputs_in(run_metadata):
+        yield name, slot, shape

@@ -21,9 +21,16 @@ from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY
 from graphmp.bench.kernels.shares import shares
 from graphmp.bench.processes import accumulation, feeds, memory, pipeline
 from graphmp.bench.processes.processes import END, ENDED, says_no_memory
-from graphmp.bench.processes.timed_session import TimedSession, TrainingFile
+from graphmp.bench.processes.timed_session import (
+    AS_THEY_ARE,
+    ONE_BY_ONE,
+    TimedSession,
+    TrainingFile,
+)
 from graphmp.errors import GraphmpError
-from graphmp.session.steps.step_stats import peak_bytes
+from graphmp.session.steps import casts
+from graphmp.session.steps.step_stats import peak_bytes, runs_by_node
+from graphmp.session.steps.traced_tensors import tensors_in
 from graphmp.wording import first_line
 
 _STDOUT = 1
@@ -104,6 +111,40 @@ class Child:
     def steps(self, variant: str, path: str, count: int) -> List[float]:
         """Times steps of a variant that is open."""
         return self._open[variant].timed(self._batches[path], count)
+
+    def tensors(self, variant: str, path: str) -> Dict[str, Any]:
+        """Runs of each node in a step that nothing optimises; slot, dtype, shape of its outputs."""
+        training = TimedSession(self._trainings[variant], self._gpu_memory, AS_THEY_ARE)
+        try:
+            trace = training.traced(feeds.read(path, 1)[0])
+        finally:
+            training.close()
+        return tensors_in(trace)
+
+    def open_for_traces(self, variant: str) -> None:
+        """Prepare a variant whose ops run one at a time."""
+        self._open[variant] = TimedSession(self._trainings[variant], self._gpu_memory, ONE_BY_ONE)
+
+    def first_step(self, variant: str, path: str) -> float:
+        """Seconds of the first step of a variant that is open."""
+        return self._open[variant].timed(feeds.read(path, 1), 1)[0]
+
+    def trace(self, variant: str, path: str, seconds: float) -> List[Dict[str, Any]]:
+        """Nanoseconds, runs and executed op of each node, in each of some traced steps.
+
+        Steps are traced for about `seconds`, at least one. The variant is open for traces.
+        """
+        batch = feeds.read(path, 1)[0]
+        ends = time.monotonic() + seconds
+        found: List[Dict[str, Any]] = []
+        while not found or time.monotonic() < ends:
+            nodes = runs_by_node(self._open[variant].traced(batch))
+            found.append({name: [1e9 * each.seconds, *each[1:]] for name, each in nodes.items()})
+        return found
+
+    def casts(self, dtype: str, sizes: List[int], seconds: float) -> List[Any]:
+        """Nanoseconds to start an op, and of casts by size: dtype, size, samples."""
+        return casts.measure(dtype, sizes, seconds)
 
     def close(self, variant: str) -> None:
         """Free a variant's resources."""

@@ -13,6 +13,9 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.session.steps.training_session import TrainingSession, import_nodes
 
 _MEGABYTE = 1 << 20
+# How a session runs ops: as many at a time as TensorFlow likes; one at a time; all that the graph
+# has, none fused or folded.
+TOGETHER, ONE_BY_ONE, AS_THEY_ARE = "together", "one by one", "as they are"
 
 
 class TrainingFile(NamedTuple):
@@ -36,19 +39,20 @@ class TimedSession(TrainingSession):
         view: what it was imported from.
     """
 
-    def __init__(self, training: TrainingFile, gpu_memory: int = 0):
+    def __init__(self, training: TrainingFile, gpu_memory: int = 0, way: str = TOGETHER):
         """Import and initialise it.
 
         Args:
             training: the graph.
             gpu_memory: bytes of a GPU for the process; 0 for all.
+            way: how its ops run: TOGETHER, ONE_BY_ONE or AS_THEY_ARE.
 
         Raises:
             Exception: errors of TensorFlow's import, or of missing memory.
         """
         meta_graph = read_graph(training.path)
         self.view = GraphView(meta_graph.graph_def)
-        super().__init__(meta_graph, training.targets, _config(gpu_memory), import_nodes)
+        super().__init__(meta_graph, training.targets, _config(gpu_memory, way), import_nodes)
         self.initialise(training.initializers, sparing=True)
 
     def timed(self, batches: Sequence[Dict[str, Any]], count: int) -> List[float]:
@@ -67,9 +71,14 @@ class TimedSession(TrainingSession):
         return found
 
 
-def _config(gpu_memory: int) -> tf.ConfigProto:
+def _config(gpu_memory: int, way: str) -> tf.ConfigProto:
     """Missing devices are replaced, and a GPU's memory is taken as needed."""
     config = tf.ConfigProto(allow_soft_placement=True)
+    if way == ONE_BY_ONE:
+        config.inter_op_parallelism_threads = 1
+    if way == AS_THEY_ARE:
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
     config.gpu_options.allow_growth = True
     if gpu_memory:
         config.gpu_options.experimental.virtual_devices.add(

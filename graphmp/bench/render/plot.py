@@ -11,8 +11,8 @@ from graphmp.bench.bench import TIMED, VARIANTS, Bench, BenchRun
 from graphmp.bench.causes import ENOUGH
 from graphmp.bench.render import text
 
-_COLOURS = dict(zip(VARIANTS, ("#555555", "#1b7f5c", "#b5651d")))
-_MARKERS = dict(zip(VARIANTS, "os^"))
+_COLOURS = dict(zip(VARIANTS, ("#555555", "#1b7f5c", "#3b5fa8", "#b5651d")))
+_MARKERS = dict(zip(VARIANTS, "osD^"))
 _SIZE = (13, 4.6)  # inches
 _DPI = 120
 _APART = 0.12  # between variants, in units of the distance between batch sizes

@@ -6,8 +6,17 @@ import shlex
 from typing import Callable, Dict, List, Optional, Tuple
 
 from graphmp.bench import causes
-from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, TENSORFLOW, TIMED, Bench, BenchRun
-from graphmp.bench.timing.timings import Ratio
+from graphmp.bench.bench import (
+    FAILED,
+    FLOAT32,
+    GRAPHMP,
+    TENSORFLOW,
+    TIMED,
+    TUNED,
+    Bench,
+    BenchRun,
+)
+from graphmp.timings import Ratio
 from graphmp.wording import plural, printable
 
 _MOST_CAUSES = 4
@@ -18,6 +27,7 @@ def variant(bench: Bench, name: str) -> str:
     return {
         FLOAT32: "float32",
         GRAPHMP: "graphmp " + bench.compute_dtype,
+        TUNED: "graphmp tuned",
         TENSORFLOW: "TensorFlow's " + bench.compute_dtype,
     }[name]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Mapping, Sequence
 
 from graphmp.bench.options import Options
-from graphmp.bench.timing.timings import Rounds, speedup
+from graphmp.timings import Rounds, speedup
 
 LEAST_ROUNDS = 3
 ENOUGH_ROUNDS = 10

@@ -9,7 +9,7 @@ from graphmp.bench.bench import BenchRun
 from graphmp.bench.options import Options
 from graphmp.bench.processes.processes import Process, Trouble
 from graphmp.bench.timing import schedule
-from graphmp.bench.timing.timings import order
+from graphmp.timings import order
 
 _Rounds = Dict[str, List[List[float]]]
 Left = Callable[[float], None]

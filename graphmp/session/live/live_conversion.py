@@ -14,7 +14,8 @@ from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.report.coverage import nothing_in_half
 from graphmp.report.record import Record
 from graphmp.report.report import check_variables
-from graphmp.rewrite.pipeline import rewrite
+from graphmp.rewrite.decisions import decided
+from graphmp.rewrite.pipeline import Solver, rewrite
 from graphmp.session.live.clones import Clones
 from graphmp.session.live.closure import nodes_to_clone
 from graphmp.session.live.export import exported
@@ -22,6 +23,7 @@ from graphmp.session.live.finite import FiniteWatch, WatchedLoss
 from graphmp.session.live.losses import watched_losses
 from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.tf_hooks.gradient_calls import noted
+from graphmp.tuning.machine import check_given
 
 
 class LiveConversion(NamedTuple):
@@ -56,7 +58,9 @@ class LiveConversion(NamedTuple):
         return [tensor.op for loss in self.losses for tensor in loss.flags or loss.gradients]
 
 
-def convert(graph: Any, config: Config, added: FrozenSet[str], debug: bool) -> LiveConversion:
+def convert(
+    graph: Any, config: Config, added: FrozenSet[str], debug: bool, solve: Solver = decided
+) -> LiveConversion:
     """Convert a live graph beside itself.
 
     Args:
@@ -65,17 +69,20 @@ def convert(graph: Any, config: Config, added: FrozenSet[str], debug: bool) -> L
         added: names of the nodes that earlier conversions added; their variables are shared, the
             others become unused.
         debug: whether to find the first op that isn't finite in each run that trains.
+        solve: decides on a body.
 
     Raises:
         GraphmpError: as `graphmp.convert`.
     """
     start = time.time()
+    check_given(config.costs)
     original = exported(graph, added)
     done = rewrite(
         original,
         config,
         policies.load(config.compute_dtype, config.op_policy),
         recorded=noted(graph),
+        solve=solve,
     )
     check_variables(original, done.meta_graph)
     after = GraphView(done.meta_graph.graph_def)

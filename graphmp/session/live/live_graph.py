@@ -6,10 +6,12 @@ import itertools
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from graphmp.config import Config
 from graphmp.graph.state.live import ancestors
+from graphmp.rewrite.decisions import decided as placed
+from graphmp.rewrite.pipeline import Solver
 from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.later import followed
 from graphmp.session.live.live_conversion import LiveConversion, convert
@@ -18,6 +20,13 @@ from graphmp.session.live.restored import RestoredScales
 from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
 from graphmp.session.training import trains
+from graphmp.session.tuned.costs_file import CostsFile
+from graphmp.session.tuned.owner import Owner
+from graphmp.session.tuned.streams import Replay
+from graphmp.session.tuned.tuning import Tuning
+from graphmp.session.tuned.turn import Request, Turn
+from graphmp.session.tuned.verdict import Verdict
+from graphmp.tuning.costs import BYTES, FLOAT32
 
 _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: objects that refer to each other are freed together
 _LOCK = threading.Lock()
@@ -59,6 +68,12 @@ class Observer:
     def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
         """A training run had a loss or a gradient that is not finite."""
 
+    def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
+        """The tuning of a graph is over."""
+
+    def kept(self, text: str) -> None:
+        """What a tuning measured was written to a file, or couldn't be; `text` says so."""
+
 
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
     """The LiveGraph of a tf.Graph, with the first caller's options and the last's observer."""
@@ -77,29 +92,34 @@ def known_live_graph(graph: Any) -> Optional[LiveGraph]:
     return getattr(graph, _ATTRIBUTE, None)
 
 
-class LiveGraph:
+class LiveGraph(Owner):
     """A graph whose sessions fetch the nodes of a conversion instead of its own.
 
     Attributes:
         config: the options.
-        converted: the conversion, if any; replaced when the graph grows.
+        variants: its conversions: one, while it is being tuned several.
         fate: the fate of the graph.
         number: unique for each graph.
         steps: the number of runs that trained, counted by the callers.
         gave_up: whether the graph can't be converted and trains in float32.
         observer: receives the graph's events.
         debug: whether to find the first op that isn't finite in each run that trains.
+        tuning: times training steps in both types; None if nobody asked for it.
     """
 
     def __init__(self, graph: Any, config: Config, observer: Observer):
         self.config = config
-        self.converted: Optional[LiveConversion] = None
+        self.variants: Dict[str, LiveConversion] = {}
+        self._runs = BYTES  # the variant that runs, but for turns
+        self._added: FrozenSet[str] = frozenset()  # nodes that conversions added
         self.fate = Fate()
         self.number = next(_NUMBERS)
         self.steps = 0
         self.gave_up = False
         self.observer = observer
         self.debug = False
+        self.tuning: Optional[Tuning] = None
+        self._handles: Dict[Any, Optional[LiveConversion]] = {}
         self._graph = weakref.ref(graph)
         self._lock = threading.RLock()
         self._trains: Dict[Any, bool] = {}  # for each op that has run
@@ -110,7 +130,62 @@ class LiveGraph:
         """The graph's nodes, with their clones."""
         return _UNCONVERTED if self.converted is None else self.converted.nodes
 
-    def prepare(self, session: Any, ops: List[Any]) -> bool:
+    def tune(self, replay: Replay, path: str = "") -> None:
+        """Train by turns from the first step on, and keep the faster type.
+
+        No effect on a graph that has trained.
+
+        Args:
+            replay: runs ops of a session as they are, with feeds.
+            path: of the file that keeps what is measured; empty for one beside the checkpoints.
+        """
+        if self.tuning is None and not self.fate.converted:
+            self.tuning = Tuning(self, replay, CostsFile(path))
+            self._runs = self.tuning.main
+
+    def turn(self, request: Request) -> Turn:
+        """What computes a run that was prepared."""
+        if self.tuning is None or not self.alternates or self.converted is None:
+            return Turn(self.converted)
+        return self.tuning.turn(request)
+
+    @property
+    def alternates(self) -> bool:
+        """Whether several variants may train the next step."""
+        return self.tuning is not None and self.tuning.verdict is None
+
+    def set_up(self, handle: Any) -> None:
+        """Called when a partial run was set up: its parts run in the same variant."""
+        if self.alternates:
+            self._handles[handle] = self.converted
+
+    def turn_of(self, handle: Any) -> Turn:
+        """What computes a part of a partial run."""
+        return Turn(self._handles.get(handle, self.converted))
+
+    def decided(self, verdict: Verdict, made: Optional[LiveConversion]) -> None:
+        kept = self.variants.get(verdict.kept)
+        self.variants = {} if kept is None else {verdict.kept: kept}
+        if verdict.kept != self._runs and made is not None and kept is not None:
+            self._runs = verdict.kept
+            self._report(made._replace(nodes=kept.nodes))
+        self._runs = verdict.kept
+        self.observer.tuned(self, verdict)
+
+    def kept(self, text: str) -> None:
+        self.observer.kept(text)
+
+    @property
+    def converted(self) -> Optional[LiveConversion]:
+        """The conversion that runs, if any; replaced when the graph grows."""
+        return self.variants.get(self._runs)
+
+    @property
+    def _keeps_float32(self) -> bool:
+        verdict = self.tuning.verdict if self.tuning is not None else None
+        return verdict is not None and verdict.kept == FLOAT32
+
+    def prepare(self, session: Any, ops: Sequence[Any]) -> bool:
         """Called before a run of a session: converts the graph if needed.
 
         A conversion is needed for new ops that train, or that save by a Saver unknown to the
@@ -133,18 +208,19 @@ class LiveGraph:
 
     def restored(self, session: Any, path: str) -> None:
         """Called when a session has restored a checkpoint."""
+        self.checkpoint(path)
         if self.converted is None:
             self._restored.read(session, path)
 
-    def watched(self, ops: Tuple[Any, ...]) -> List[Any]:
-        """Tensors to fetch with ops that train, to check whether the step is finite."""
-        watch = self.converted.watch if self.converted is not None else None
-        return watch.fetches(ops) if watch is not None else []
+    def checkpoint(self, path: str) -> None:
+        """Called when a session saves or restores a checkpoint."""
+        if self.tuning is not None:
+            self.tuning.checkpoint(path)
 
-    def trained(self, ops: Tuple[Any, ...], values: Sequence[Any]) -> None:
-        """Called after a run that trained, with the values of `watched`."""
+    def trained(self, ops: Tuple[Any, ...], values: Sequence[Any], turn: Turn) -> None:
+        """Called after a run that trained, with the values of `turn.watched`."""
         self.steps += 1
-        watch = self.converted.watch if self.converted is not None else None
+        watch = turn.conversion.watch if turn.conversion is not None else None
         if values and watch is not None:
             for step in watch.seen(ops, values, self.steps):
                 self.observer.not_finite(self, step)
@@ -158,16 +234,19 @@ class LiveGraph:
         """Make the conversion include ops that never ran before."""
         found = {op: trains(op.graph, [op]) for op in ops}
         late = [op for op in ops if not self.nodes.knows(op.name)]
-        if late and not self.gave_up and (any(found[op] for op in late) or self._saves(late)):
+        fixed = self.gave_up or self._keeps_float32
+        if late and not fixed and (any(found[op] for op in late) or self._saves(late)):
             self._try_to_convert()
-        elif late and self.converted is not None:
-            self.converted = self.converted._replace(nodes=followed(self.nodes, late))
         self._trains.update(found)
-        if self.converted is not None:
-            scales = self.converted.record.scales
-            self.converted = self.converted._replace(
-                nodes=with_scales(self.nodes, self._trains, scales)
-            )
+        self.variants = {name: self._fitted(each, ops) for name, each in self.variants.items()}
+
+    def _fitted(self, made: LiveConversion, ops: List[Any]) -> LiveConversion:
+        """A conversion with clones of later nodes that ops run, and with the scale in summaries."""
+        late = [op for op in ops if not made.nodes.knows(op.name)]
+        nodes = followed(made.nodes, late) if late else made.nodes
+        nodes = with_scales(nodes, self._trains, made.record.scales)
+        self._added |= nodes.added
+        return made._replace(nodes=nodes)
 
     def _saves(self, ops: List[Any]) -> bool:
         """Whether a Saver made after the conversion is about to run.
@@ -190,6 +269,27 @@ class LiveGraph:
     def _convert(self) -> None:
         graph = self._graph()
         assert graph is not None  # a run of it is in progress
-        self.converted = convert(graph, self.config, self.nodes.added, self.debug)
+        self.variants = {}
+        made = self._made(self._runs, self.config, self.debug, placed)
+        if self.tuning is not None and self.alternates:
+            self.tuning.begin(graph, made)
+
+    def convert_also(self, variant: str, config: Config, solve: Solver = placed) -> LiveConversion:
+        return self._made(variant, config, False, solve)
+
+    def _made(self, variant: str, config: Config, debug: bool, solve: Solver) -> LiveConversion:
+        """A new conversion, with both graphs, which `variants` doesn't keep."""
+        graph = self._graph()
+        assert graph is not None  # a run of it is in progress
+        made = convert(graph, config, self._added, debug, solve)
+        self._added |= made.nodes.added
+        if variant == self._runs:
+            self._report(made)
+        self.variants[variant] = self._fitted(made._replace(original=None, meta_graph=None), [])
+        return made
+
+    def _report(self, made: LiveConversion) -> None:
+        """Tell of the conversion that runs from now on; `made` has both graphs."""
+        self.variants[self._runs] = made
         self.observer.converted(self)
-        self.converted = self.converted._replace(original=None, meta_graph=None)
+        self.variants[self._runs] = made._replace(original=None, meta_graph=None)

@@ -7,6 +7,8 @@ dtype, in NumPy.
 
 from __future__ import annotations
 
+import functools
+import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -15,9 +17,11 @@ import tensorflow.compat.v1 as tf
 from graphmp.session.live.errors import of_original
 from graphmp.session.live.live_graph import LiveGraph
 from graphmp.session.live.stand_ins import StandIns
+from graphmp.session.tuned.turn import Request, Turn
 from graphmp.tf_hooks import internals, patch
 
 Finder = Callable[[Any], Optional[LiveGraph]]
+Key = Tuple[Any, ...]  # ops that ran
 
 
 def install(find: Finder) -> None:
@@ -31,12 +35,15 @@ def install(find: Finder) -> None:
     for name in ("_do_run", "make_callable", "_make_callable_from_options", "partial_run_setup"):
         patch.wrap(session, name, getattr(_DOORS, name.lstrip("_")))
     patch.wrap(tf.train.Saver, "restore", _DOORS.restore)
+    patch.wrap(tf.train.Saver, "save", _DOORS.save)
 
 
 class _MappedDoors:
     """One method for each way to run a graph."""
 
     def _find(self, session: Any) -> Optional[LiveGraph]:
+        if getattr(_AS_THEY_ARE, "on", False):
+            return None
         return next(
             (live for live in (find(session) for find in _FINDERS) if live is not None), None
         )
@@ -55,22 +62,33 @@ class _MappedDoors:
         live = self._find(session)
         if live is None:
             return original(session, handle, targets, fetches, feeds, options, metadata)
-        trains = live.prepare(session, targets + [tensor.op for tensor in fetches])
+        ran = (*targets, *(tensor.op for tensor in fetches))
+        trains = live.prepare(session, ran)
         if trains:
             live.observer.begins(live, feeds)
-        nodes = live.nodes
-        ops = [nodes.stand_ins.op(op) for op in targets]
-        tensors = [nodes.stand_ins.tensor(tensor) for tensor in fetches]
+        given = internals.run_options(options)
         looks = trains and handle is None  # a partial run returns what its setup named
-        key = (*ops, *(tensor.op for tensor in tensors)) if looks else ()
-        watched = live.watched(key) if looks else []
-        try:
-            fed = _fed(nodes.stand_ins, feeds)
-            results = original(session, handle, ops, tensors + watched, fed, options, metadata)
-        except tf.errors.OpError as error:
-            raise of_original(error, nodes) from None
-        if trains:
-            live.trained(key, results[len(tensors) :])
+
+        def run(turn: Turn) -> Tuple[Key, List[Any]]:
+            ops = [turn.nodes.stand_ins.op(op) for op in targets]
+            tensors = [turn.nodes.stand_ins.tensor(tensor) for tensor in fetches]
+            key = (*ops, *(tensor.op for tensor in tensors)) if looks else ()
+            wanted = tensors + (turn.watched(key) if looks else []) + turn.extra
+            fed = _fed(turn.nodes.stand_ins, feeds)
+            if turn.trace is not None:
+                values = {fed_tensor(tensor).name: value for tensor, value in fed.items()}
+                run = functools.partial(_traced, session, ops, wanted, values, given, turn.trace)
+                return key, turn.timed(run)
+            return key, turn.timed(
+                lambda: original(session, handle, ops, wanted, fed, options, metadata)
+            )
+
+        if handle is not None:
+            turn = live.turn_of(handle)
+        else:
+            fed = tuple((fed_tensor(key), value) for key, value in feeds.items())
+            turn = live.turn(Request(session, ran, fed, trains, not given.trace_level))
+        results = _finished(live, trains, turn, run, len(fetches))
         return [cast_back(tensor, value) for tensor, value in zip(fetches, results)]
 
     def make_callable(
@@ -117,11 +135,13 @@ class _MappedDoors:
         fed = [graph.as_graph_element(item) for item in feeds or []]
         live.prepare(session, [getattr(item, "op", item) for item in found])
         stand_ins = live.nodes.stand_ins
-        return original(
+        handle = original(
             session,
             [_mapped(stand_ins, item) for item in found],
             list({t: None for f in fed for t in (f, stand_ins.tensor(f))}),
         )
+        live.set_up(handle)
+        return handle
 
     def restore(self, original: Any, saver: Any, session: Any, path: Any) -> None:
         original(saver, session, path)
@@ -129,9 +149,88 @@ class _MappedDoors:
         if live is not None:
             live.restored(session, str(path))
 
+    def save(
+        self, original: Any, saver: Any, session: Any, path: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        live = self._find(session)
+        if live is not None:
+            live.checkpoint(str(path))
+        return original(saver, session, path, *args, **kwargs)
+
 
 _FINDERS: List[Finder] = []
 _DOORS = _MappedDoors()
+_AS_THEY_ARE = threading.local()
+
+
+def as_they_are(session: Any, ops: List[Any], feeds: Dict[str, Any]) -> None:
+    """Run ops of a session themselves, not their clones.
+
+    Args:
+        session: the session.
+        ops: ops of its graph.
+        feeds: values by names of tensors.
+    """
+    _run_itself(session, ops, feeds)
+
+
+def _traced(
+    session: Any,
+    ops: List[Any],
+    tensors: List[Any],
+    feeds: Dict[str, Any],
+    given: tf.RunOptions,
+    metadata: Any,
+) -> List[Any]:
+    """The values of some tensors; TensorFlow traces the run, with the given options else."""
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    options.MergeFrom(given)
+    values: List[Any] = _run_itself(session, [ops, tensors], feeds, options, metadata)[1]
+    return values
+
+
+def _run_itself(session: Any, *args: Any) -> Any:
+    """Run as the session would without graphmp."""
+    _AS_THEY_ARE.on = True
+    try:
+        return session.run(*args)
+    finally:
+        _AS_THEY_ARE.on = False
+
+
+def _finished(
+    live: LiveGraph,
+    trains: bool,
+    turn: Turn,
+    run: Callable[[Turn], Tuple[Key, List[Any]]],
+    count: int,
+) -> List[Any]:
+    """The first results of a run, after looking at the others.
+
+    Args:
+        live: the graph.
+        trains: whether the run trains.
+        turn: what computes it.
+        run: the run, which returns the ops that ran and the results.
+        count: of the results to return.
+
+    Raises:
+        Exception: what the run raised, unless it is repeated in another turn.
+    """
+    try:
+        key, results = run(turn)
+    except BaseException as error:
+        other = turn.fails(error)
+        if other is not None:
+            return _finished(live, trains, other, run, count)
+        if isinstance(error, tf.errors.OpError):
+            raise of_original(error, turn.nodes) from None
+        raise
+    extra = len(results) - len(turn.extra)
+    if trains:
+        live.trained(key, results[count:extra], turn)
+    turn.ends(results[extra:])
+    return results[:count]
 
 
 class _Callable:
@@ -142,43 +241,74 @@ class _Callable:
         self._session = session
         self._options = options
         self._live = live
-        self._stand_ins: Optional[StandIns] = None
-        self._run: Any = None
-        self._key: Tuple[Any, ...] = ()
+        self._made: Dict[Tuple[Any, ...], Tuple[Key, Any]] = {}
         self._fetches, self._targets, self._feeds = (
             [session.graph.as_graph_element(name) for name in names]
             for names in (options.fetch, options.target, options.feed)
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        ran = [getattr(item, "op", item) for item in self._fetches + self._targets]
+        ran = tuple(getattr(item, "op", item) for item in self._fetches + self._targets)
         trains = self._live.prepare(self._session, ran)
         if trains:
             self._live.observer.begins(self._live, dict(zip(self._feeds, args)))
-        stand_ins = self._live.nodes.stand_ins
-        if self._stand_ins is not stand_ins:
-            self._stand_ins = stand_ins
-            mapped = [_mapped(stand_ins, item) for item in self._fetches + self._targets]
-            self._key = tuple(getattr(item, "op", item) for item in mapped)
-            self._run = self._original(self._session, self._mapped_options(stand_ins, trains))
-        dtypes = [stand_ins.tensor(tensor).dtype for tensor in self._feeds]
-        found = self._run(
-            *(
+
+        def run(turn: Turn) -> Tuple[Key, List[Any]]:
+            dtypes = [turn.nodes.stand_ins.tensor(tensor).dtype for tensor in self._feeds]
+            values = [
                 np.asarray(v).astype(d.as_numpy_dtype) if d.is_floating else v
                 for v, d in zip(args, dtypes)
-            ),
-            **kwargs,
-        )
-        if trains:
-            self._live.trained(self._key, found[len(self._fetches) :])
+            ]
+            if turn.trace is not None:
+                return self._traced(turn, trains, values)
+            key, call = self._made_for(turn, trains)
+            return key, turn.timed(lambda: call(*values, **kwargs))
+
+        timed = not self._options.run_options.trace_level
+        fed = tuple(zip(self._feeds, args))
+        turn = self._live.turn(Request(self._session, ran, fed, trains, timed))
+        found = _finished(self._live, trains, turn, run, len(self._fetches))
         return [cast_back(tensor, value) for tensor, value in zip(self._fetches, found)]
 
-    def _mapped_options(self, stand_ins: StandIns, trains: bool) -> Any:
+    def _made_for(self, turn: Turn, trains: bool) -> Tuple[Key, Any]:
+        """The ops that run in a turn, and the callable.
+
+        While types alternate, the callables of both are kept.
+        """
+        stand_ins = turn.nodes.stand_ins
+        wanted = (stand_ins, tuple(tensor.name for tensor in turn.extra))
+        if wanted not in self._made:
+            if not self._live.alternates:
+                self._made.clear()
+            key, more = self._fetched(turn, trains)
+            options = self._mapped_options(stand_ins, more)
+            self._made[wanted] = key, self._original(self._session, options)
+        return self._made[wanted]
+
+    def _fetched(self, turn: Turn, trains: bool) -> Tuple[Key, List[Any]]:
+        """The ops that run in a turn, and what is fetched besides."""
+        items = self._fetches + self._targets
+        mapped = [_mapped(turn.nodes.stand_ins, item) for item in items]
+        key = tuple(getattr(item, "op", item) for item in mapped)
+        return key, (turn.watched(key) if trains else []) + turn.extra
+
+    def _traced(self, turn: Turn, trains: bool, values: List[Any]) -> Tuple[Key, List[Any]]:
+        """A run under TensorFlow's tracer, with the values of feeds."""
+        key, more = self._fetched(turn, trains)
+        stand_ins = turn.nodes.stand_ins
+        targets = [_mapped(stand_ins, item) for item in self._targets]
+        tensors = [stand_ins.tensor(tensor) for tensor in self._fetches] + more
+        feeds = {stand_ins.tensor(t).name: value for t, value in zip(self._feeds, values)}
+        run = functools.partial(
+            _traced, self._session, targets, tensors, feeds, self._options.run_options, turn.trace
+        )
+        return key, turn.timed(run)
+
+    def _mapped_options(self, stand_ins: StandIns, more: List[Any]) -> Any:
         options = type(self._options)()
         options.CopyFrom(self._options)
-        watched = self._live.watched(self._key) if trains else []
         fetches = [stand_ins.tensor(tensor) for tensor in self._fetches]
-        options.fetch[:] = [tensor.name for tensor in fetches + watched]
+        options.fetch[:] = [tensor.name for tensor in fetches + more]
         options.target[:] = [_mapped(stand_ins, item).name for item in self._targets]
         options.feed[:] = [stand_ins.tensor(tensor).name for tensor in self._feeds]
         element = self._session.graph.as_graph_element

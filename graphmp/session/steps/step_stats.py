@@ -1,4 +1,4 @@
-"""Peak memory, and seconds by op, from TensorFlow's trace of one step (FULL_TRACE).
+"""Peak memory, and seconds by op and by node, from TensorFlow's trace of one step (FULL_TRACE).
 
 Only devices by their full name count (`.../device:CPU:0`). TensorFlow adds results of a profiler,
 `/host:CPU` and `/device:GPU:0/stream:all`: the same ops a second time. A GPU's streams give the
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import re
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -55,6 +55,30 @@ def seconds_by_op(run_metadata: tf.RunMetadata) -> Dict[str, float]:
         for node in stats.node_stats:
             seconds[_op(node)] += _seconds(node)
     return dict(sorted(seconds.items(), key=lambda item: (-item[1], item[0])))
+
+
+class NodeRuns(NamedTuple):
+    """The kernels of a node in one step: seconds of all runs, their number, and the executed op."""
+
+    seconds: float
+    runs: int
+    op: str
+
+
+def runs_by_node(run_metadata: tf.RunMetadata) -> Dict[str, NodeRuns]:
+    """The kernels of each node in a step; a GPU's by its streams."""
+    streams = {match.group(1): stats for stats, match in _matching(run_metadata, _STREAMS)}
+    found: Dict[str, NodeRuns] = {}
+    for device, node in _nodes(run_metadata):
+        before = found.get(node.node_name, NodeRuns(0.0, 0, ""))
+        seconds = 0.0 if device in streams else _seconds(node)
+        found[node.node_name] = NodeRuns(before.seconds + seconds, before.runs + 1, _op(node))
+    for stats in streams.values():
+        for kernel in stats.node_stats:
+            name = kernel.node_name.split(":")[0]
+            if name in found:
+                found[name] = found[name]._replace(seconds=found[name].seconds + _seconds(kernel))
+    return found
 
 
 def _nodes(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, Any]]:

@@ -47,7 +47,7 @@ def import_nodes(meta_graph: tf.MetaGraphDef) -> None:
 
 
 def _try_import(meta_graph: tf.MetaGraphDef) -> None:
-    """Import a graph in a child first, if there is glass: GMP027 if TensorFlow crashes on it."""
+    """Import a graph in a child first, if there is glass: GMP028 if TensorFlow crashes on it."""
     guarded(lambda: _imports(meta_graph), "importing the graph", len(meta_graph.graph_def.node))
     open_glass()
 

@@ -8,11 +8,11 @@ from graphmp.bench.kernels import tensor_cores
 from graphmp.bench.kernels.shares import shares
 from graphmp.bench.options import Options
 from graphmp.bench.render import text
-from graphmp.bench.timing.timings import Ratio
 from graphmp.config import Config
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import serialize
+from graphmp.timings import Ratio
 from tests.support.benched import CPU
 
 

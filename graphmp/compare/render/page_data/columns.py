@@ -24,12 +24,14 @@ def page_data(diff: Reviewed) -> Dict[str, Any]:
     attributes = Attributes(strings)
     nodes = _nodes(tree, attributes, strings)  # marks rows that are equal in both graphs
     found = ranked(diff)
+    # the last kind only where times were measured
+    unused = 0 if any(kept.kind == kinds.MEASURED for kept in diff.kept) else 1
     return {
         "names": [strings[name] for name in diff.names],
         "report": diff.has_report,
         "categories": list(CATEGORIES),
-        "kinds": list(kinds.KINDS),
-        "stayed": len(kinds.STAYED),  # the last of the kinds
+        "kinds": list(kinds.KINDS[: len(kinds.KINDS) - unused]),
+        "stayed": len(kinds.STAYED) - unused,  # the last of the kinds
         "rows": _rows(tree, strings),
         "nodes": nodes,
         "pairs": [number for pair in attributes.pairs for number in pair],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from graphmp.bench.timing.timings import order, speedup, spread
+from graphmp.timings import order, speedup, spread
 from tests.support.benched import ROUNDS
 
 pytestmark = pytest.mark.unit

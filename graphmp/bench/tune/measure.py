@@ -1,0 +1,102 @@
+"""Measuring the operations of a step: traces in both types, in turns, one op at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator
+
+from graphmp.bench.bench import TOO_SLOW
+from graphmp.bench.processes.processes import Process, Trouble
+from graphmp.bench.timing import schedule
+from graphmp.errors import GraphmpError
+from graphmp.rewrite.traces import Traces
+from graphmp.tuning.assemble import (
+    Ran,
+    TracedStep,
+)
+from graphmp.tuning.costs import (
+    FLOAT32,
+    HALF,
+)
+
+# Traced steps of a type: at least, unless they take twice the time; at most.
+_STEPS = (6, 200)
+_TURN = 0.5  # seconds of traced steps of one type before those of the other
+_CASTS = 0.1  # of the time
+# Seconds for the first step in half precision: at least; in times that of float32.
+_PATIENCE = (30.0, 5.0)
+Tell = Callable[[float], None]
+
+
+def measure(
+    traces: Traces, process: Process, path: str, dtype: str, ends: float, tell: Tell
+) -> None:
+    """Measure until the time is up.
+
+    Args:
+        traces: what is measured is put into them at once.
+        process: runs the graphs FLOAT32 and HALF.
+        path: of the batches.
+        dtype: the half precision.
+        ends: when the time is up, by `schedule.now`.
+        tell: receives the number of seconds left.
+
+    Raises:
+        GraphmpError: GMP024 if the float32 step doesn't run.
+    """
+    seconds = ends - schedule.now()
+    traces.start, rows = process.ask("casts", dtype, traces.sizes(), _CASTS * seconds)
+    for to, elements, times in rows:
+        traces.casts.append((to, elements, times))
+    if not _opened(traces, process, path):
+        traces.complete = True
+        return
+    number, late = 0, ends + seconds
+    order = (FLOAT32, HALF)
+    while True:
+        began = schedule.now()
+        for variant in order:
+            traces.steps[variant] += _traced(process, variant, path)
+        order = order[::-1]
+        number = len(traces.steps[HALF])
+        tell(max(0.0, ends - schedule.now()))
+        limit = late if number < _STEPS[0] else ends
+        if number >= _STEPS[1] or 2 * schedule.now() - began > limit:
+            break
+    traces.complete = True
+
+
+def _opened(traces: Traces, process: Process, path: str) -> bool:
+    """Warm up both types; False if the first step in half precision is given up."""
+    for variant in (FLOAT32, HALF):
+        _ask(process, variant, "open_for_traces", variant)
+    least, times = _PATIENCE
+    limit = max(least, times * _ask(process, FLOAT32, "first_step", FLOAT32, path))
+    traces.steps[FLOAT32] += _traced(process, FLOAT32, path)
+    try:
+        process.ask("first_step", HALF, path, limit=limit)
+    except Trouble as trouble:
+        if trouble.status != TOO_SLOW:
+            raise _failed(HALF, trouble) from None
+        traces.given_up = limit
+        return False
+    return True
+
+
+def _traced(process: Process, variant: str, path: str) -> Iterator[TracedStep]:
+    """A turn of traced steps."""
+    for nodes in _ask(process, variant, "trace", variant, path, _TURN):
+        yield TracedStep({name: Ran(row[0], row[2]) for name, row in nodes.items()})
+
+
+def _ask(process: Process, variant: str, order: str, *arguments: Any) -> Any:
+    try:
+        return process.ask(order, *arguments)
+    except Trouble as trouble:
+        raise _failed(variant, trouble) from None
+
+
+def _failed(variant: str, trouble: Trouble) -> GraphmpError:
+    return GraphmpError(
+        "GMP024",
+        "the step in %s does not run: %s: %s" % (variant, trouble.status, trouble.message),
+    )

@@ -1,0 +1,24 @@
+"""Options of tuning, without TensorFlow, for use by the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SECONDS = 75.0  # with start-up and conversions, a default run ends within two minutes
+
+
+@dataclass(frozen=True)
+class Options:
+    """Data and time of a tuning.
+
+    Attributes:
+        data: an .npz file, or `file.py:function`; empty for made-up batches.
+        batch_size: of dimensions that the graph leaves open.
+        seed: of made-up batches.
+        seconds: for measuring.
+    """
+
+    data: str = ""
+    batch_size: int = 8
+    seed: int = 0
+    seconds: float = SECONDS

@@ -1,0 +1,253 @@
+"""`graphmp tune`: the time of each operation of a training step in both types on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import pathlib
+import shlex
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+
+from graphmp.bench.tune.options import SECONDS, Options
+from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
+from graphmp.cli.tables import Line, labelled, section, show, write
+from graphmp.cli.terminal import reporter
+from graphmp.conversion.files import check_writable_file
+from graphmp.conversion.quiet import quiet_stderr
+from graphmp.errors import GraphmpError
+
+if TYPE_CHECKING:
+    from graphmp.bench.tune.tune import Tuned
+
+HELP = (
+    "time each operation of a training step in float32 and in half precision on this machine, for"
+    " --costs=FILE"
+)
+EXAMPLE = """  graphmp tune model.ckpt.meta -o machine.costs
+  graphmp tune model.py -o machine.costs --data feeds.py:batches -- --learning_rate 0.1
+  graphmp convert model.ckpt.meta --costs=machine.costs --compute_dtype=bfloat16
+
+Run it on the machine that trains, with the batch size that it trains with. Steps of both types are
+traced in turns, in a process of their own; then whole steps of float32 and of the conversions by
+bytes and by times are timed in turns. --data is as for `graphmp audit`; by default batches are made
+up. The default --compute_dtype is bfloat16 on a CPU that multiplies bfloat16 in hardware, else
+float16. Ctrl-C ends it early; the file then has what was measured. Exit status: 0 written, 1 it
+can't be measured, 2 bad input, 130 interrupted."""
+FLAGS = conversion_flags()
+EVERYDAY = ("output", "data", "batch_size", "compute_dtype", "seconds", "json")
+_INTERRUPTED = 130
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command, besides the conversion flags."""
+    add_source(parser)
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the file of costs, by habit .costs"
+    )
+    data = parser.add_mutually_exclusive_group()
+    data.add_argument(
+        "--data",
+        default="",
+        metavar="FEEDS",
+        help="batches: an .npz file, or file.py:FUNCTION (default: made up)",
+    )
+    data.add_argument(
+        "--random_data",
+        action="store_true",
+        help="made-up batches that suit each placeholder's use (the default)",
+    )
+    parser.add_argument(
+        "--batch_size",
+        type=int,
+        default=8,
+        metavar="N",
+        help="where the graph leaves it open (default 8)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        metavar="N",
+        help="time for measuring (default %.0f)" % SECONDS,
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of made-up batches")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, write the file, print what was found."""
+    began, options = time.monotonic(), _options(args)
+    output = pathlib.Path(args.output)
+    check_writable_file(output)
+    with quiet_stderr():  # suppress TensorFlow's messages while it is imported
+        from graphmp.bench.device import find
+        from graphmp.bench.tune.tune import tune
+    device = find()
+    with reporter(began) as tell:
+        conversion = convert_source(
+            args, _conversion_options(device.default_dtype), lambda stage: tell(stage, None)
+        )
+        say_what_is_amiss(conversion)
+        found = tune(conversion, device, options, output, tell)
+    if found.costs is None:
+        raise KeyboardInterrupt
+    _present(args, found, conversion.report["compute_dtype"])
+    return _INTERRUPTED if found.interrupted else 0
+
+
+def _options(args: argparse.Namespace) -> Options:
+    if args.batch_size < 1 or not 0 < args.seconds < math.inf:
+        raise GraphmpError(
+            "GMP002",
+            "--batch_size and --seconds: found %d, %g; accepted are numbers above zero"
+            % (args.batch_size, args.seconds),
+        )
+    return Options(args.data, args.batch_size, args.seed, args.seconds)
+
+
+def _conversion_options(dtype: str) -> Dict[str, Any]:
+    """The conversion flags; by default the compute dtype is the one that is fast here."""
+    options = options_of(FLAGS)
+    for name, accepted in (("engine", ("auto", "rewrite")), ("costs", ("",))):
+        if options[name] not in accepted:
+            raise GraphmpError(
+                "GMP020",
+                "--%s=%s: tune measures for the rewrite, by bytes; leave the flag out"
+                % (name, options[name]),
+            )
+    if not FLAGS["compute_dtype"].present:
+        options = dict(options, compute_dtype=dtype)
+    if options["compute_dtype"] == "float32":
+        raise GraphmpError(
+            "GMP002", "--compute_dtype=float32: accepted by tune are float16 and bfloat16"
+        )
+    return dict(options, engine="rewrite")
+
+
+def _present(args: argparse.Namespace, found: Tuned, dtype: str) -> None:
+    """Print the findings, as --json or as text."""
+    assert found.costs is not None
+    following = "graphmp convert %s --costs=%s --compute_dtype=%s" % (
+        shlex.quote(args.source),
+        shlex.quote(args.output),
+        dtype,
+    )
+    if args.json:
+        write(json.dumps(_as_json(args, found, following), indent=1, sort_keys=True) + "\n")
+        return
+    lines: List[Line] = [("head", labelled(args.source.rstrip("/").split("/")[-1], _head(found)))]
+    lines += [("row", labelled(*row)) for row in _rows(found)]
+    show(
+        [
+            *lines,
+            *_table(found),
+            ("row", ""),
+            ("row", labelled("wrote", args.output)),
+            ("next", labelled("next", following)),
+        ]
+    )
+    if found.interrupted:
+        sys.stderr.write(
+            "graphmp: interrupted; %s has what was measured until then\n" % args.output
+        )
+
+
+def _as_json(args: argparse.Namespace, found: Tuned, following: str) -> Dict[str, Any]:
+    costs = found.costs
+    assert costs is not None
+    return {
+        "schema": "graphmp.tune/1",
+        "source": args.source,
+        "output": args.output,
+        "compute_dtype": costs.compute_dtype,
+        "complete": costs.complete,
+        "machine": dict(costs.machine._asdict()),
+        "batch_size": costs.batch_size,
+        "operations": len(costs.measurements),
+        "casts": len(costs.casts),
+        "faster": costs.faster,
+        "rounds": {name: [list(steps) for steps in each] for name, each in found.rounds.items()},
+        "speedup": {
+            name: dict(ratio._asdict())
+            for name in ("bytes", "tuned")
+            for ratio in [found.speedup(name)]
+            if ratio is not None
+        },
+        "conversion": found.report,
+        "next": following,
+    }
+
+
+def _head(found: Tuned) -> str:
+    costs = found.costs
+    assert costs is not None
+    return "%s against float32, batches of %s" % (
+        costs.compute_dtype,
+        costs.batch_size or "its own",
+    )
+
+
+def _rows(found: Tuned) -> Iterator[List[str]]:
+    """The machine, what was measured, and how well it predicts."""
+    costs, report = found.costs, found.report
+    assert costs is not None
+    yield [
+        "device",
+        "%s, %d threads; TensorFlow %s"
+        % (costs.machine.device, costs.machine.threads, costs.machine.tensorflow),
+    ]
+    yield [
+        "measured",
+        "%d operations, %d nodes, %d casts%s"
+        % (
+            len(costs.measurements),
+            len(costs.nodes),
+            len(costs.casts),
+            "" if costs.complete else "; interrupted before the end",
+        ),
+    ]
+    held_back = report.get("held_back")
+    if held_back:
+        yield [
+            "predicts",
+            "%d held-back times: half of the time within %.0f%%, nine tenths within %.0f%%"
+            % (held_back["measurements"], 100 * held_back["error"], 100 * held_back["worst"]),
+        ]
+
+
+def _table(found: Tuned) -> List[Line]:
+    """Predicted and measured time of a step, and the speed-up, of each way to place casts."""
+    from graphmp.rewrite.placement_by_time import duration
+
+    costs = found.costs
+    assert costs is not None
+    predicted = found.report.get("predicted_step_ns", {})
+    rows = []
+    for name in ("float32", "half", "bytes", "tuned"):
+        time_ = costs.steps.get(name)
+        if time_ is None:
+            continue
+        ratio = found.speedup(name) if name != "float32" else None
+        rows.append(
+            [
+                name,
+                ("> " if math.isinf(time_.high) else "") + duration(time_.nanoseconds),
+                duration(predicted[name]) if name in predicted else "",
+                _said(ratio),
+                "kept" if name == costs.faster else "",
+            ]
+        )
+    return (
+        section("steps", rows, titles=["", "measured", "predicted", "speed-up", ""]) if rows else []
+    )
+
+
+def _said(ratio: Optional[Any]) -> str:
+    if ratio is None:
+        return ""
+    interval = "" if ratio.low is None else " (%.3f-%.3f)" % (ratio.low, ratio.high)
+    return "%.3f%s" % (ratio.value, interval)

@@ -1,0 +1,33 @@
+"""The runs of nodes, and the dtypes and shapes of their outputs, from TensorFlow's traces."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterator, List, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.session.steps.step_stats import runs_by_node
+
+_FED = re.compile(r"_arg_(.+)_(\d+)_\d+$")  # the node that stands for a fed tensor
+
+
+def outputs_in(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, int, int, Any]]:
+    """Node, output, dtype and TensorShapeProto of each tensor in a RunMetadata."""
+    for device in run_metadata.step_stats.dev_stats:
+        for stats in device.node_stats:
+            for output in stats.output:
+                if output.tensor_description.HasField("shape"):
+                    tensor = output.tensor_description
+                    yield stats.node_name, output.slot, tensor.dtype, tensor.shape
+
+
+def tensors_in(trace: tf.RunMetadata) -> Dict[str, List[Any]]:
+    """Runs of each node in a step; slot, dtype and shape of its outputs."""
+    outputs: Dict[str, List[Any]] = {}
+    for name, slot, dtype, shape in outputs_in(trace):
+        fed = _FED.match(name)
+        name, slot = (fed.group(1), int(fed.group(2))) if fed else (name, slot)
+        outputs.setdefault(name, []).append([slot, dtype, [dim.size for dim in shape.dim]])
+    ran = {name: [runs.runs, outputs.pop(name, [])] for name, runs in runs_by_node(trace).items()}
+    return {**ran, **{name: [1, rows] for name, rows in outputs.items()}}

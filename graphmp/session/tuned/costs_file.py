@@ -1,0 +1,65 @@
+"""The file in which a tuning keeps what it measured, for the next run.
+
+It is `graphmp.costs` beside the script's checkpoints, unless another path is given: in the folder
+of the last checkpoint that was saved or restored before it is needed.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Optional
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.io.files import write_atomic
+from graphmp.tuning import files
+from graphmp.tuning.costs import Costs
+from graphmp.tuning.machine import matches_this_machine
+
+_NAME = "graphmp.costs"
+
+
+class CostsFile:
+    """A file of costs.
+
+    Attributes:
+        path: its path; empty as long as it isn't known.
+    """
+
+    def __init__(self, path: str = ""):
+        """Args: path: the file; empty for one beside the checkpoints."""
+        self.path = path
+        self._is_given = bool(path)
+
+    def beside(self, checkpoint: str) -> None:
+        """A checkpoint of this prefix was saved or restored."""
+        if not self._is_given and "://" not in checkpoint:
+            self.path = str(pathlib.Path(checkpoint).parent / _NAME)
+
+    def read(self, compute_dtype: str) -> Optional[Costs]:
+        """The costs of an earlier run; None if there is no file yet.
+
+        Raises:
+            GraphmpError: GMP027 if they are of another machine or half precision, GMP002 or GMP003
+                if the file holds no costs.
+        """
+        if not self.path or not pathlib.Path(self.path).exists():
+            return None
+        costs = files.read(self.path)
+        differs = matches_this_machine(costs) or (
+            "compute_dtype %s, here %s" % (costs.compute_dtype, compute_dtype)
+            if costs.compute_dtype != compute_dtype
+            else ""
+        )
+        if differs:
+            raise GraphmpError(
+                "GMP027", "%s: not used, measured elsewhere (%s)" % (self.path, differs)
+            )
+        return costs
+
+    def write(self, costs: Costs) -> None:
+        """Replace the file.
+
+        Raises:
+            GraphmpError: GMP004 if it can't be written.
+        """
+        write_atomic(pathlib.Path(self.path), files.dumps(costs))

@@ -1,0 +1,150 @@
+"""Tuning a small classifier from its traces to a conversion by what was measured."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+import graphmp
+from graphmp.bench.processes.processes import Trouble
+from graphmp.bench.tune import measure, tune
+from graphmp.bench.tune.options import Options
+from graphmp.errors import GraphmpError
+from graphmp.session.steps.casts import measure as measure_casts
+from graphmp.tuning import files
+from graphmp.tuning.costs import FLOAT32, HALF
+from graphmp.tuning.machine import matches_this_machine
+from tests.support.benched import CPU, TF1
+from tests.support.benches import Local
+from tests.support.tiny import meta_graph
+
+QUICK = Options(seconds=1.0)
+
+
+@pytest.fixture
+def local(monkeypatch):
+    monkeypatch.setattr(tune, "Process", Local)
+    monkeypatch.setattr(measure, "_STEPS", (2, 3))
+    monkeypatch.setattr(measure, "_TURN", 0.0)
+
+
+@pytest.fixture
+def tuned(conversion, local, tmp_path):
+    path = tmp_path / "x.costs"
+    told = []
+    found = tune.tune(conversion, CPU, QUICK, path, lambda what, ends: told.append(what))
+    return found, path, told
+
+
+def test_costs_from_traces_to_a_conversion(conversion, tuned):
+    found, path, told = tuned
+    costs = files.read(str(path))
+    assert costs.complete and not found.interrupted
+    assert costs.faster in ("float32", "bytes", "tuned") and costs.placement
+    assert matches_this_machine(costs) is None
+    assert (costs.batch_size, costs.compute_dtype) == (8, conversion.report["compute_dtype"])
+    products = [each for each in costs.measurements if "MatMul" in str(each.signature)]
+    assert products and all(each.float32 and each.half for each in products)
+    assert all(0 < each.float32.nanoseconds <= each.float32.high for each in products)
+    assert {cast.to for cast in costs.casts} == {"float32", "half"}
+    assert set(costs.steps) == {
+        "float32", "bytes", "tuned", "float32_operations", "half_operations",
+    }  # fmt: skip
+    assert dict.fromkeys(told) == dict.fromkeys(
+        [
+            "converting to half precision",
+            "making batches",
+            "timing operations",
+            "converting by what was measured",
+            "timing steps",
+        ]
+    )
+    by_costs = graphmp.convert(conversion.original, costs=str(path))
+    report = by_costs.report["costs"]
+    assert report["placement"] == costs.placement and report["kept"] == costs.faster
+    assert report["nodes"]["measured"] > 0 and report["nodes"]["unknown"] == 0
+    assert set(report["predicted_step_ns"]) == {"bytes", "half", "tuned"}
+    assert report["device"] == costs.machine.device
+    for name in ("float32", "tuned"):
+        assert report["measured_step_ns"][name] > 0
+    assert [row["status"] for row in by_costs.report["checks"]].count("failed") == 0
+
+
+def test_a_step_that_is_too_slow_in_half_precision_stays_float32(
+    conversion, local, tmp_path, monkeypatch
+):
+    """As on a CPU that emulates it."""
+    ask = Local.ask
+
+    def slow(self, order, *arguments, limit=None):
+        if order == "first_step" and arguments[0] == HALF:
+            assert limit is not None
+            raise Trouble(measure.TOO_SLOW, "too slow")
+        return ask(self, order, *arguments, limit=limit)
+
+    monkeypatch.setattr(Local, "ask", slow)
+    path = tmp_path / "x.costs"
+    tune.tune(conversion, CPU, QUICK, path)
+    report = graphmp.convert(conversion.original, costs=str(path)).report
+    assert report["coverage"]["converted_ops"] == 0 and report["costs"]["kept"] == FLOAT32
+    (text,) = {row["reason"] for row in report["float32_nodes"] if row["kind"] == "measured"}
+    assert (
+        "measured: the whole step takes " in text
+        and "?" not in text
+        and "more than 30 s with what may be" in text
+    )
+    assert not [row for row in report["warnings"] if row["code"] == "GMP102"]
+    assert [row["code"] for row in report["warnings"]].count("GMP120") == 1
+
+
+@pytest.mark.parametrize("at, written", [("tensors", False), ("trace", False), ("steps", True)])
+def test_what_was_measured_outlives_an_interruption(
+    conversion, local, tmp_path, monkeypatch, at, written
+):
+    ask = Local.ask
+
+    def interrupted(self, order, *arguments, limit=None):
+        if order == at:
+            raise KeyboardInterrupt
+        return ask(self, order, *arguments, limit=limit)
+
+    monkeypatch.setattr(Local, "ask", interrupted)
+    path = tmp_path / "x.costs"
+    found = tune.tune(conversion, CPU, QUICK, path)
+    assert found.interrupted and path.exists() == written == (found.costs is not None)
+    if written:
+        costs = files.read(str(path))
+        assert not costs.complete and not costs.faster and costs.measurements
+        assert graphmp.convert(conversion.original, costs=str(path)).report["costs"]
+
+
+def test_a_graph_that_does_not_train(local, tmp_path):
+    conversion = graphmp.convert(meta_graph("x Placeholder dtype=float32", "y MatMul x x"))
+    with pytest.raises(GraphmpError, match=r"GMP023: .*no training step was found"):
+        tune.tune(conversion, CPU, QUICK, tmp_path / "x.costs")
+    assert list(pathlib.Path(tmp_path).iterdir()) == []
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "rounds, name",
+    [
+        ({"float32": [[5.0], [5.1]], "bytes": [[5.2], [5.3]], "tuned": [[4.0], [4.1]]}, "tuned"),
+        ({"float32": [[4.0], [4.1]], "bytes": [[5.2], [5.3]], "tuned": [[5.0], [5.1]]}, "float32"),
+        ({"float32": [[4.0], [4.1]], "bytes": [[3.2], [3.3]], "tuned": [[5.0], [5.1]]}, "bytes"),
+        ({"float32": [[4.0], [9.0]], "bytes": [[9.0], [4.0]], "tuned": [[5.0], [5.1]]}, "tuned"),
+        ({"float32": [[4.0]], "tuned": [[5.0]]}, "tuned"),
+    ],
+)
+def test_the_fastest_must_be_shown_to_be_so(rounds, name):
+    assert tune.fastest(rounds) == name
+
+
+def test_casts_are_timed_alone():
+    start, rows = measure_casts("float16" if TF1 else "bfloat16", [16, 1024], 0.2)
+    assert 0 <= start < 1e6
+    assert [(to, size) for to, size, _ in rows] == [
+        ("half", 16), ("float32", 16), ("half", 1024), ("float32", 1024),
+    ]  # fmt: skip
+    assert all(0 < time < 1e9 for _, _, times in rows for time in times)

@@ -1,0 +1,180 @@
+"""`graphmp tune`, and what commands do with --costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import pathlib
+
+import pytest
+
+from graphmp.bench import run as bench_run
+from graphmp.bench.processes import accumulation
+from graphmp.bench.tune import measure, tune
+from graphmp.cli import terminal
+from graphmp.conversion.source import names_a_graph
+from graphmp.graph.io.messages import serialize
+from graphmp.tuning import files
+from graphmp.tuning.costs import Machine
+from tests.support.bench_command import SHORT, TF1
+from tests.support.benches import Local
+from tests.support.classifiers import classifier
+from tests.support.commands import graphmp as command
+
+DTYPE = "float16"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tune")
+    (path / "train.meta").write_bytes(serialize(classifier()))
+    return path
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(tune, "Process", Local)
+    monkeypatch.setattr(bench_run, "Process", Local)
+    monkeypatch.setattr(measure, "_STEPS", (2, 3))
+    monkeypatch.setattr(measure, "_TURN", 0.0)
+    monkeypatch.setattr(terminal, "_AT_ONCE", math.inf)  # no progress, however busy the machine is
+    monkeypatch.setattr(accumulation, "errors", lambda dtype: {})
+
+
+@pytest.fixture
+def costs(here, capfd):
+    """The file, made once."""
+    path = pathlib.Path("x.costs")
+    if not path.exists():
+        flags = ["-o", str(path), "--seconds=1", "--compute_dtype=" + DTYPE]
+        assert command(capfd, "tune", "train.meta", *flags)[0] == 0
+    return path
+
+
+def test_text(here, capfd):
+    status, out, err = command(
+        capfd, "tune", "train.meta", "-o", "x.costs", "--seconds=1", "--compute_dtype=" + DTYPE
+    )
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "train.meta   %s against float32, batches of 8" % DTYPE
+    labels = [line.split(" ")[0] for line in lines]
+    assert [label for label in labels if label][-2:] == ["wrote", "next"]
+    assert lines[-1] == (
+        "next         graphmp convert train.meta --costs=x.costs --compute_dtype=%s" % DTYPE
+    )
+    start = lines.index("steps")
+    assert lines[start + 1].split() == ["measured", "predicted", "speed-up"]
+    assert [line.split()[0] for line in lines[start + 2 : start + 5]] == [
+        "float32", "bytes", "tuned",
+    ]  # fmt: skip
+    assert sum("kept" in line for line in lines) == 1
+    assert files.read("x.costs").source == "train.meta"
+
+
+def test_json(here, capfd):
+    status, out, err = command(
+        capfd, "tune", "train.meta", "-o", "y.costs", "--seconds=1", "--batch_size=4", "--json"
+    )
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert found["schema"] == "graphmp.tune/1" and found["batch_size"] == 4
+    assert found["compute_dtype"] == ("float16" if TF1 else found["compute_dtype"])
+    assert set(found["rounds"]) == {"float32", "bytes", "tuned"}
+    assert found["operations"] > 0 and found["faster"] in found["rounds"]
+
+
+@pytest.mark.parametrize(
+    "flags, code, text",
+    [
+        (["--batch_size=0"], "GMP002", "--batch_size and --seconds: found 0, 75"),
+        (["--seconds=nan"], "GMP002", "--batch_size and --seconds: found 8, nan"),
+        (["--engine=recipe"], "GMP020", "--engine=recipe: tune measures for the rewrite"),
+        (["--costs=x"], "GMP020", "--costs=x: tune measures for the rewrite"),
+        (["--compute_dtype=float32"], "GMP002", "accepted by tune are float16 and bfloat16"),
+        (["--data=gone.npz"], "GMP003", "gone.npz"),
+    ],
+)
+def test_bad_flags(here, capfd, flags, code, text):
+    status, out, err = command(capfd, "tune", "train.meta", "-o", "z.costs", *flags)
+    assert status == 2 and out == "" and err.startswith("graphmp: error %s: " % code)
+    assert text in err and err.count("\n") == 1
+    assert not pathlib.Path("z.costs").exists()
+
+
+def test_a_file_is_needed(here, capfd):
+    status, _, err = command(capfd, "tune", "train.meta")
+    assert status == 2 and "GMP001" in err and "-o/--output" in err
+
+
+def test_interrupted(here, capfd, monkeypatch):
+    ask = Local.ask
+
+    def interrupted(self, order, *arguments, limit=None):
+        if order == "steps":
+            raise KeyboardInterrupt
+        return ask(self, order, *arguments, limit=limit)
+
+    monkeypatch.setattr(Local, "ask", interrupted)
+    status, out, err = command(capfd, "tune", "train.meta", "-o", "early.costs", "--seconds=1")
+    assert status == 130 and "interrupted before the end" in out
+    assert err == "graphmp: interrupted; early.costs has what was measured until then\n"
+    assert not files.read("early.costs").complete
+
+
+def test_convert_records_the_machine(costs, capfd):
+    """Of another machine too: convert takes costs anywhere, in the same bytes."""
+    found = files.read(str(costs))
+    other = Machine("a GPU elsewhere", "1.15.5", 64)
+    pathlib.Path("other.costs").write_bytes(files.dumps(dataclasses.replace(found, machine=other)))
+    reports = []
+    for folder in ("one", "two"):
+        status, _, err = command(
+            capfd, "convert", "train.meta", "--costs=other.costs", "-o", folder
+        )
+        assert (status, err) == (0, "")
+        reports.append(pathlib.Path(folder, "report.json").read_bytes())
+    assert reports[0] == reports[1]
+    report = json.loads(reports[0].decode("utf-8"))
+    assert report["costs"]["device"] == "a GPU elsewhere" and report["costs"]["threads"] == 64
+    assert report["flags"]["costs"] == "other.costs"
+    assert "--costs=other.costs\n" in pathlib.Path("one", "flags.txt").read_text()
+
+
+def test_costs_of_another_dtype(costs, capfd):
+    status, _, err = command(
+        capfd, "convert", "train.meta", "--costs=x.costs", "--compute_dtype=bfloat16", "-o", "no"
+    )
+    assert status == 2 and err.startswith("graphmp: error GMP027: --costs=x.costs: measured with")
+    assert not pathlib.Path("no").exists()
+
+
+def test_explain_says_the_times(costs, capfd):
+    """Made far slower in half precision: the reason has the times, the rule says what it means."""
+    found = files.read(str(costs))
+    rows = [
+        row._replace(half=row.half._replace(nanoseconds=9e9, low=9e9, high=9e9))
+        if row.signature.op == "MatMul" and row.half
+        else row
+        for row in found.measurements
+    ]
+    slow = dataclasses.replace(found, measurements=tuple(rows), faster="")
+    pathlib.Path("slow.costs").write_bytes(files.dumps(slow))
+    status, out, _ = command(
+        capfd, "explain", "train.meta", "MatMul", "--costs=slow.costs", "--json"
+    )
+    assert status == 0
+    assert "measured: " in out and "9 s in float16" in out
+
+
+def test_bench_has_a_column_and_markdown(costs, capfd):
+    flags = ["--costs=x.costs", "--compute_dtype=" + DTYPE, "--batch_sizes=8", *SHORT]
+    status, out, _ = command(capfd, "bench", "train.meta", *flags, "--format=markdown")
+    assert status == 0 and names_a_graph("train.meta")
+    table = [line for line in out.splitlines() if line.startswith("|")]
+    assert table[0] == "| batch | graph | ms/step | speed-up | 95% | examples/s |"
+    graphs = [row.split("|")[2].strip() for row in table[2:]]
+    assert graphs[:3] == ["float32", "graphmp " + DTYPE, "graphmp tuned"]
+    assert all(row.count("|") == 7 for row in table)

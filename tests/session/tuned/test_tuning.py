@@ -1,0 +1,511 @@
+"""Sessions that tune their graph, with times that the tests give."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.errors import GraphmpError
+from graphmp.session.live.live_graph import known_live_graph
+from graphmp.session.tuned import tracing
+from graphmp.session.tuned import tuning as module
+from graphmp.session.tuned.measurement import Measurement
+from graphmp.session.tuned.turn import Request
+from graphmp.session.tuned.turns import FEWEST_ROUNDS, steps_of
+from graphmp.session.tuned.verdict import Verdict, in_words
+from graphmp.tuning import files
+from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED
+from tests.support.costed import MACHINE, of_nodes
+from tests.support.training import AS_WRITTEN
+
+X = np.random.RandomState(0).randn(16, 8).astype(np.float32)
+FEED = {"x:0": X, "y:0": X[:, :1] * 2}
+FEWEST_STEPS = steps_of(2, FEWEST_ROUNDS)
+STEPS = FEWEST_STEPS + 6
+STEPS_TAKEN = 140
+FASTER = {FLOAT32: {FLOAT32: 1.0, BYTES: 2.0}, BYTES: {FLOAT32: 1.0, BYTES: 0.5}}
+
+
+def build(x=None, dropout=False):
+    """A small regression, named as the feeds are."""
+    tf.set_random_seed(3)
+    if x is None:
+        x = tf.placeholder(tf.float32, [None, 8], "x")
+        y = tf.placeholder(tf.float32, [None, 1], "y")
+    else:
+        y = x[:, :1] * 2
+    hidden = tf.nn.relu(tf.matmul(x, tf.get_variable("w", [8, 16])), name="hidden")
+    if dropout:
+        hidden = tf.nn.dropout(hidden, 0.5, seed=7)
+    loss = tf.reduce_mean(
+        tf.square(tf.matmul(hidden, tf.get_variable("v", [16, 1])) - y), name="loss"
+    )
+    step = tf.train.get_or_create_global_step()
+    tf.train.MomentumOptimizer(0.003, 0.9).minimize(loss, step, name="train")
+    tf.global_variables_initializer()
+    return loss
+
+
+class Clock:
+    """Gives each step the time of the variant that trains it.
+
+    Attributes:
+        seconds: of a step, by variant.
+        called: the variant at each call, two for a step.
+    """
+
+    def __init__(self, tuning, seconds):
+        self.seconds, self.called = seconds, []
+        self._tuning, self._time = tuning, 0.0
+        tuning.now = self
+
+    def seconds_of(self, *variants):
+        return pytest.approx({variant: self.seconds[variant] for variant in variants})
+
+    def __call__(self):
+        self.called.append(self._tuning.current)
+        self._time += self.seconds[self._tuning.current]
+        return self._time
+
+
+def tuned(graph, faster, **options):
+    """A session that tunes the graph without tracing operations, and its clock."""
+    options.setdefault("config", AS_WRITTEN)
+    session = graphmp.Session(graph=graph, tune=True, **options)
+    tuning = known_live_graph(graph).tuning
+    tuning.measures = False
+    return session, Clock(tuning, FASTER[faster])
+
+
+def losses(session, steps=STEPS, feed=FEED):
+    """Those of some steps; a warning is no error."""
+    session.run("init")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return [float(session.run(["loss:0", "train"], feed)[0]) for _ in range(steps)]
+
+
+def verdict(graph):
+    return known_live_graph(graph).tuning.verdict
+
+
+@pytest.mark.parametrize("dropout", [False, True])
+@pytest.mark.parametrize("faster", [FLOAT32, BYTES])
+def test_all_steps_count_and_the_faster_type_stays(graph, faster, dropout):
+    """Losses are those of float32, with dropout too: random streams go on across switches."""
+    build(dropout=dropout)
+    with tf.Session(config=AS_WRITTEN) as session:
+        expected = losses(session)
+    session, clock = tuned(graph, faster)
+    with session:
+        assert losses(session) == pytest.approx(expected, rel=2e-2)
+        assert session.run("global_step:0") == STEPS
+    assert set(clock.called) == {FLOAT32, BYTES} and len(clock.called) == 2 * FEWEST_STEPS
+    live = known_live_graph(graph)
+    assert (live.converted is None) == (faster == FLOAT32)
+    found = verdict(graph)
+    assert (found.kept, found.outcome.steps) == (faster, FEWEST_STEPS)
+    assert found.outcome.speedup.value == pytest.approx(0.5 if faster == FLOAT32 else 2.0)
+
+
+def test_what_is_kept_is_what_runs(graph):
+    """No node of the clones is in the trace of a step in float32."""
+    build()
+    session, _ = tuned(graph, FLOAT32)
+    with session:
+        losses(session)
+        metadata = tf.RunMetadata()
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        session.run("train", FEED, options, metadata)
+    names = [row.node_name for dev in metadata.step_stats.dev_stats for row in dev.node_stats]
+    assert "hidden" in names and not [name for name in names if name.startswith("graphmp/")]
+
+
+@pytest.mark.parametrize("faster", [FLOAT32, BYTES])
+def test_a_verdict_is_said(graph, faster):
+    build()
+    session, _ = tuned(graph, faster)
+    with session, warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        session.run("init")
+        for _ in range(FEWEST_STEPS):
+            session.run("train", FEED)
+    said = [str(each.message) for each in found if "GMP125" in str(each.message)]
+    assert said == (
+        [
+            "GMP125: float32 is kept: a step takes 1 s in float32, 2 s in float16 with casts by"
+            " bytes (half precision 0.5 times as fast, 0.5 to 0.5); timed in %d training steps"
+            % FEWEST_STEPS
+        ]
+        if faster == FLOAT32
+        else []
+    )
+
+
+def test_random_numbers_of_runs_between(graph):
+    """An evaluation draws numbers too, whichever type trains next."""
+    loss = build(dropout=True)
+
+    def run(session):
+        session.run("init")
+        found = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for number in range(STEPS):
+                found.append(float(session.run(["loss:0", "train"], FEED)[0]))
+                if number % 4 == 1:
+                    found.append(float(session.run(loss, FEED)))
+        return found
+
+    with graphmp.Session(config=AS_WRITTEN) as session:
+        expected = run(session)
+    with tf.Graph().as_default() as other:
+        loss = build(dropout=True)
+        session, _ = tuned(other, FLOAT32)
+        with session:
+            assert run(session) == pytest.approx(expected, rel=2e-2)
+
+
+def test_gradients_are_clipped_in_both_types(graph):
+    """Float32 is a conversion then, too."""
+    build()
+    with graphmp.Session(clip_norm=0.1, compute_dtype="float32", config=AS_WRITTEN) as session:
+        expected = losses(session)
+    with tf.Graph().as_default() as other:
+        build()
+        session, _ = tuned(other, FLOAT32, clip_norm=0.1)
+        with session:
+            assert losses(session) == pytest.approx(expected, rel=1e-2)
+        assert verdict(other).kept == FLOAT32
+
+
+def test_skipped_steps_are_not_counted(graph):
+    """The first steps of half precision are skipped, at a scale that is too large.
+
+    They would take no time; the others take longer than in float32.
+    """
+    build()
+    session, clock = tuned(graph, FLOAT32, loss_scale_initial=2.0**60)
+    clock.seconds = Skipping(40)
+    with session:
+        losses(session, STEPS_TAKEN)
+        skipped = STEPS_TAKEN - int(session.run("global_step:0"))
+    assert skipped > 40
+    assert verdict(graph).kept == FLOAT32
+    assert verdict(graph).outcome.seconds == pytest.approx({FLOAT32: 1.0, BYTES: 2.0})
+
+
+class Skipping:
+    """Seconds of a step by variant: almost none for the first steps in half precision."""
+
+    def __init__(self, steps):
+        self._calls = 2 * steps
+
+    def __getitem__(self, variant):
+        if variant == FLOAT32:
+            return 1.0
+        self._calls -= 1
+        return 1e-3 if self._calls >= 0 else 2.0
+
+
+def test_a_step_that_runs_out_of_memory_is_repeated(graph, monkeypatch):
+    build()
+    session, _ = tuned(graph, FLOAT32)
+    whole = module._Timed.timed
+
+    def short_of_memory(turn, run):
+        if turn.variant == FLOAT32:
+            raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
+        return whole(turn, run)
+
+    monkeypatch.setattr(module._Timed, "timed", short_of_memory)
+    with session:
+        assert len(losses(session, 3)) == 3
+        assert session.run("global_step:0") == 3
+    assert verdict(graph).kept == BYTES and "ran out of memory" in verdict(graph).reason
+
+
+def test_an_error_of_the_script_is_no_hindrance(graph):
+    build()
+    session, _ = tuned(graph, BYTES)
+    with session:
+        session.run("init")
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run("train", {"x:0": X, "y:0": X[:3, :1]})
+        losses(session)
+    assert verdict(graph).outcome.faster == BYTES
+
+
+def test_threads_that_train_at_once_end_it(graph):
+    build()
+    session, _ = tuned(graph, BYTES)
+    with session:
+        losses(session, 1)
+        live = known_live_graph(graph)
+        request = Request(session, (graph.get_operation_by_name("train"),), (), True, True)
+        live.turn(request)
+        with pytest.warns(RuntimeWarning, match="not tuned: several threads"):
+            assert live.turn(request).conversion is live.converted is not None
+
+
+def test_debugging_and_float32_leave_nothing_to_time(graph):
+    build()
+    session, clock = tuned(graph, BYTES, compute_dtype="float32")
+    with session:
+        losses(session, 2)
+    assert "nothing to choose" in verdict(graph).reason and clock.called == []
+
+
+def test_a_callable_alternates(graph):
+    build()
+    session, clock = tuned(graph, FLOAT32)
+    with session:
+        session.run("init")
+        options = tf.CallableOptions() if hasattr(tf, "CallableOptions") else _callable_options()
+        options.fetch.append("loss:0")
+        options.target.append("train")
+        options.feed.extend(["x:0", "y:0"])
+        call = session._make_callable_from_options(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = [float(call(X, X[:, :1] * 2)[0]) for _ in range(STEPS)]
+        assert session.run("global_step:0") == STEPS
+    assert set(clock.called) == {FLOAT32, BYTES} and verdict(graph).kept == FLOAT32
+    with tf.Session(config=AS_WRITTEN) as session:
+        assert found == pytest.approx(losses(session), rel=2e-2)
+
+
+def _callable_options():
+    from tensorflow.core.protobuf import config_pb2
+
+    return config_pb2.CallableOptions()
+
+
+def test_hooks_pass_options_of_their_own(graph, monkeypatch):
+    """MonitoredSession passes options and metadata with each run; its steps are traced and timed."""
+    build()
+    seen = measured(monkeypatch, COSTS["placed by times"])
+    session, clock = tuned(graph, FLOAT32)
+    clock.seconds = {FLOAT32: 1.0, BYTES: 2.0, TUNED: 0.5, HALF: 9.0}
+    known_live_graph(graph).tuning.measures = True
+    with session:
+        session.run("init")
+        for _ in range(54):
+            options, metadata = tf.RunOptions(timeout_in_ms=60000), tf.RunMetadata()
+            session.run("train", FEED, options=options, run_metadata=metadata)
+    assert seen == [4, 4] and verdict(graph).kept == TUNED
+
+
+def test_steps_that_the_script_traces_are_not_counted(graph):
+    build()
+    session, _ = tuned(graph, BYTES)
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    with session:
+        session.run("init")
+        for _ in range(FEWEST_STEPS):
+            metadata = tf.RunMetadata()
+            session.run("train", FEED, options=options, run_metadata=metadata)
+            assert metadata.step_stats.dev_stats
+    assert verdict(graph) is None
+
+
+def test_a_partial_run_ends_in_the_type_that_it_began_in(graph):
+    build()
+    session, _ = tuned(graph, FLOAT32)
+    with session:
+        losses(session, FEWEST_STEPS - 1)
+        handle = session.partial_run_setup(["hidden:0", "loss:0"], ["x:0", "y:0"])
+        session.partial_run(handle, "hidden:0", {"x:0": X})
+        with pytest.warns(RuntimeWarning, match="float32 is kept"):
+            session.run(["loss:0", "train"], FEED)
+        assert session.partial_run(handle, "loss:0", {"y:0": FEED["y:0"]}) > 0
+
+
+def test_shapes_of_a_pipeline_are_compared(graph):
+    """Its batches have two sizes by turns, of which each is a kind of its own."""
+    sizes = tf.data.Dataset.from_tensor_slices([4, 8]).repeat()
+    batches = sizes.map(lambda size: tf.ones([size, 8]))
+    iterator = tf.data.make_one_shot_iterator(batches)
+    build(iterator.get_next())
+    session, _ = tuned(graph, BYTES)
+    with session:
+        losses(session, 6, {})
+        kinds = known_live_graph(graph).tuning._turns.kinds
+    assert sorted(kind[-1][-1] for kind in kinds) == [(4, 8), (8, 8)]
+    assert sorted(kinds.values()) == [3, 3]
+
+
+def test_training_code_that_comes_later_begins_again(graph):
+    loss = build()
+    session, _ = tuned(graph, BYTES)
+    with session:
+        losses(session, 10)
+        more = tf.train.GradientDescentOptimizer(0.0).minimize(loss)
+        for _ in range(FEWEST_STEPS):
+            assert verdict(graph) is None
+            session.run(more, FEED)
+    assert verdict(graph).outcome.steps == FEWEST_STEPS + 10
+
+
+COSTS = {  # nanoseconds of nodes in float32 and in half precision
+    "placed by times": {"MatMul": (900.0, 90.0), "MatMul_1": (10.0, 9000.0)},
+    "all in float32": {"MatMul": (10.0, 9000.0), "MatMul_1": (10.0, 9000.0)},
+}
+
+
+def measured(monkeypatch, times):
+    """Have the measurement find these costs, in traces of the right steps."""
+    seen = []
+
+    def found(measurement, steps, dtype):
+        seen.extend(len(steps.steps(variant, {})) for variant in (FLOAT32, HALF))
+        assert "train" in steps.targets()
+        original = measurement._by_bytes.original
+        gradients = {
+            node.name: times["MatMul_1"]
+            for node in original.graph_def.node
+            if node.op == "MatMul" and node.name not in times
+        }
+        return of_nodes(original, {**times, **gradients}, 1.0, compute_dtype=dtype)
+
+    monkeypatch.setattr(Measurement, "_measured", found)
+    monkeypatch.setattr("graphmp.tuning.machine.this_machine", lambda: MACHINE)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "kept, seconds",
+    [(TUNED, (1.0, 2.0, 0.5)), (BYTES, (1.0, 0.5, 2.0)), (FLOAT32, (1.0, 2.0, 2.0))],
+)
+def test_the_fastest_of_three_is_kept(graph, monkeypatch, kept, seconds):
+    """Steps are traced, then timed in float32, by bytes and by measured times."""
+    build(dropout=True)
+    with tf.Session(config=AS_WRITTEN) as session:
+        expected = losses(session, 60)
+    seen = measured(monkeypatch, COSTS["placed by times"])
+    session, clock = tuned(graph, FLOAT32)
+    clock.seconds = dict(zip((FLOAT32, BYTES, TUNED), seconds), half=9.0)
+    live = known_live_graph(graph)
+    live.tuning.measures = True
+    with session:
+        assert losses(session, 60) == pytest.approx(expected, rel=3e-2)
+        assert session.run("global_step:0") == 60
+    assert seen == [4, 4] and set(clock.called) == {FLOAT32, HALF, BYTES, TUNED}
+    found = verdict(graph)
+    assert found.kept == kept and found.outcome.seconds == clock.seconds_of(FLOAT32, BYTES, TUNED)
+    assert found.outcome.steps == tracing.STEPS + steps_of(3, FEWEST_ROUNDS)
+    assert set(live.variants) == ({kept} - {FLOAT32})
+
+
+def test_a_conversion_by_times_without_half_precision_is_not_timed(graph, monkeypatch):
+    build()
+    measured(monkeypatch, COSTS["all in float32"])
+    session, clock = tuned(graph, FLOAT32)
+    clock.seconds[HALF] = 9.0
+    known_live_graph(graph).tuning.measures = True
+    with session:
+        losses(session, 50)
+    assert TUNED not in clock.called and verdict(graph).kept == FLOAT32
+
+
+def test_operations_that_cannot_be_measured_leave_bytes(graph, monkeypatch):
+    build()
+
+    def refused(measurement, steps, dtype):
+        raise GraphmpError("GMP002", "no costs")
+
+    monkeypatch.setattr(Measurement, "_measured", refused)
+    session, clock = tuned(graph, BYTES)
+    clock.seconds = {FLOAT32: 1.0, BYTES: 0.5, HALF: 9.0}
+    known_live_graph(graph).tuning.measures = True
+    with session:
+        losses(session, 50)
+    found = verdict(graph)
+    assert found.kept == BYTES and found.note == "operations were not measured: GMP002: no costs"
+
+
+def tuned_beside_checkpoints(path, seconds, steps=54):
+    """A run that saves before it trains, as MonitoredTrainingSession does: its tuning."""
+    with tf.Graph().as_default() as graph:
+        build()
+        saver = tf.train.Saver()
+        session = graphmp.Session(graph=graph, tune=True, config=AS_WRITTEN)
+        tuning = known_live_graph(graph).tuning
+        clock = Clock(tuning, dict(zip((FLOAT32, BYTES, TUNED), seconds), half=9.0))
+        with session:
+            session.run("init")
+            saver.save(session, str(path / "model"))
+            losses(session, steps)
+            assert session.run("global_step:0") == steps
+        return tuning, clock, set(known_live_graph(graph).variants)
+
+
+@pytest.mark.parametrize(
+    "kept, seconds",
+    [(TUNED, (1.0, 2.0, 0.5)), (BYTES, (1.0, 0.5, 2.0)), (FLOAT32, (1.0, 2.0, 2.0))],
+    ids=[TUNED, BYTES, FLOAT32],
+)
+def test_the_next_run_skips_the_measuring(monkeypatch, tmp_path, kept, seconds):
+    measured(monkeypatch, COSTS["placed by times"])
+    first = tuned_beside_checkpoints(tmp_path, seconds)[0]
+    assert first.verdict.kept == kept
+    costs = files.read(str(tmp_path / "graphmp.costs"))
+    assert (costs.faster, costs.batch_size) == (kept, 16)
+    assert costs.steps[FLOAT32].nanoseconds == pytest.approx(1e9)
+    second, clock, variants = tuned_beside_checkpoints(tmp_path, seconds, steps=3)
+    assert clock.called == [] and variants == {kept} - {FLOAT32}
+    assert (second.verdict.kept, second.verdict.file) == (kept, str(tmp_path / "graphmp.costs"))
+
+
+def test_a_run_that_ended_early_leaves_its_measurement(monkeypatch, tmp_path):
+    """Its last checkpoint comes before the verdict; the next run traces nothing."""
+    measured(monkeypatch, COSTS["placed by times"])
+    seconds = (1.0, 2.0, 0.5)
+    first, _, _ = tuned_beside_checkpoints(tmp_path, seconds, steps=20)
+    assert first.verdict is None
+    first.checkpoint(str(tmp_path / "model"))
+    second, clock, _ = tuned_beside_checkpoints(tmp_path, seconds)
+    assert HALF not in clock.called and second.verdict.kept == TUNED
+    assert second.verdict.outcome.steps == steps_of(3, FEWEST_ROUNDS)
+
+
+@pytest.mark.parametrize(
+    "change, note",
+    [
+        (lambda costs: replace(costs, machine=costs.machine._replace(threads=99)), "threads 99"),
+        (lambda costs: replace(costs, placement="0" * 16), "of another graph"),
+        (lambda costs: replace(costs, batch_size=4), "its batches were of 4, these are of 16"),
+        (lambda costs: replace(costs, compute_dtype="bfloat16"), "bfloat16, here float16"),
+    ],
+    ids=["machine", "graph", "batch", "dtype"],
+)
+def test_a_file_that_does_not_fit_is_named_and_measured_anew(monkeypatch, tmp_path, change, note):
+    measured(monkeypatch, COSTS["placed by times"])
+    path, seconds = tmp_path / "graphmp.costs", (1.0, 2.0, 0.5)
+    tuned_beside_checkpoints(tmp_path, seconds)
+    path.write_bytes(files.dumps(change(files.read(str(path)))))
+    tuning, _, _ = tuned_beside_checkpoints(tmp_path, seconds)
+    assert note in tuning.verdict.note and "not used" in tuning.verdict.note
+    assert tuning.verdict.kept == TUNED and tuning.verdict.outcome is not None
+    assert files.read(str(path)).batch_size == 16  # the new costs
+
+
+def test_real_traces_make_costs_of_every_matmul(graph):
+    """Of the graph's own nodes in float32, and of their clones."""
+    build()
+    with graphmp.Session(tune=True, config=AS_WRITTEN) as session:
+        losses(session, tracing.STEPS)
+        costs = known_live_graph(graph).tuning.measured
+    matmuls = [row for row in costs.measurements if row.signature.op == "MatMul"]
+    assert len(matmuls) == 6  # two forward, four backward
+    assert all(row.float32.nanoseconds > 0 and row.half.nanoseconds > 0 for row in matmuls)
+
+
+def test_words():
+    text = in_words(Verdict(BYTES, None, "why"), "bfloat16")
+    assert text == "not tuned: why; trains in bfloat16"
