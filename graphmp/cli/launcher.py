@@ -96,6 +96,8 @@ class Run(Observer):
         self._as_version_1 = wanted == "on" or (wanted == "auto" and self._written.needs_version_1)
         if self._as_version_1:
             legacy.install()
+        elif wanted != "off":
+            legacy.serve_estimators()
         convert_every_session(self.config, self, self._spec["debug_overflow"])
         patch.wrap(multiprocessing.spawn, "get_preparation_data", self._prepared)
 

@@ -248,6 +248,8 @@ def main(path: str) -> None:
     tf.logging.set_verbosity(tf.logging.ERROR)
     if build.spec["legacy_imports"]:
         legacy.install()
+    elif build.spec["estimators"]:
+        legacy.serve_estimators()
     try:
         build.run()
     except GraphmpError as error:

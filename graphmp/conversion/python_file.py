@@ -79,6 +79,7 @@ class Script(NamedTuple):
                 self.legacy_imports == "on"
                 or (self.legacy_imports == "auto" and written.needs_version_1)
             ),
+            "estimators": self.legacy_imports != "off",
             "asks_for_version_1": written.asks_for_version_1,
             "imports": sorted(written.imports),
             "plain": False,

@@ -11,6 +11,7 @@ from typing import Any, List
 import tensorflow.compat.v1 as tf
 
 from graphmp.legacy import contrib_modules, finder, internals, supplied
+from graphmp.legacy.estimator import loader
 from graphmp.legacy.libraries import numpy_names, scipy_and_gym
 
 _INTERFACE = "tensorflow._api.v2.compat.v1."
@@ -29,6 +30,7 @@ def install() -> None:
         return
     tf.disable_v2_behavior()
     supplied.supply()
+    loader.serve()
     _forget_interface_of_version_2()
     sys.modules["tensorflow"] = LegacyTensorFlow(real)
     sys.meta_path.insert(0, finder.LegacyFinder())
