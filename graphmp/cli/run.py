@@ -28,7 +28,7 @@ converted at its first training step, in the running session. Exit status: the s
 graph can't be converted; 2 for bad usage."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
-_OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "verify")
+_OWN = ("children", "debug_overflow", "legacy_imports", "on_error", "report", "verify")
 ON_ERROR = ("stop", "float32")
 # The process finds graphmp where this one did; the script's own folder comes first in its path.
 _START = """import sys
@@ -79,8 +79,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=LEGACY_IMPORTS,
         help=(
             "make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where"
-            " the script needs it)"
+            " the script needs it; strict: so, and a name of contrib that nothing serves stops at"
+            " its import)"
         ),
+    )
+    parser.add_argument(
+        "--children",
+        action="store_true",
+        help="prepare the Python processes that the script starts too, when they import TensorFlow",
     )
     parser.add_argument(
         "script",
@@ -128,12 +134,14 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "notes": misplaced(path, arguments, unset, "before the script"),
         "module": module[0] if module else "",
         "arguments": arguments,
+        "imported": [],
         "name": "-m " + module[0] if module else path,
         "config": asdict(config),
         "report": args.report,
         "on_error": args.on_error,
         "verify": args.verify,
         "debug_overflow": args.debug_overflow,
+        "children": args.children,
         "legacy_imports": args.legacy_imports,
         "verbose": args.verbosity > 0,
     }

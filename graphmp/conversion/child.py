@@ -247,9 +247,11 @@ def main(path: str) -> None:
     build = ScriptBuild(json.loads(pathlib.Path(path).read_text()))
     tf.logging.set_verbosity(tf.logging.ERROR)
     if build.spec["legacy_imports"]:
-        legacy.install()
-    elif build.spec["estimators"]:
+        legacy.install(strict=build.spec["strict"])
+    elif build.spec["served"]:
         legacy.serve_estimators()
+        install = functools.partial(legacy.install, strict=build.spec["strict"])
+        legacy.watch(legacy.Program(build.source.path), install)
     try:
         build.run()
     except GraphmpError as error:

@@ -11,7 +11,7 @@ from typing import List, NamedTuple, Tuple
 from graphmp.errors import GraphmpError
 
 GRAPH_FILES = (".meta", ".pb", ".pbtxt")
-LEGACY_IMPORTS = ("auto", "on", "off")
+LEGACY_IMPORTS = ("auto", "on", "off", "strict")
 DEFAULT_FUNCTION = "build_training_model"
 _PYTHON_2 = re.compile(
     "Missing parentheses in call to '(print|exec)'|[Mm]ultiple exception types must be"

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from graphmp.legacy.alias import install
 from graphmp.legacy.estimator.loader import serve as serve_estimators
-from graphmp.legacy.script import ScriptFacts, written
+from graphmp.legacy.script import Program, written
+from graphmp.legacy.watch import watch
 
-__all__ = ["ScriptFacts", "install", "serve_estimators", "written"]
+__all__ = ["WHERE_NEEDED", "Program", "install", "serve_estimators", "watch", "written"]
+
+WHERE_NEEDED = ("auto", "strict")  # values of --legacy_imports by which the program decides
