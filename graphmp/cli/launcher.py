@@ -264,14 +264,15 @@ class Run(Observer):
         if state or live.number in self._applied or live.number not in self._ends:
             bad = self._applied.get(live.number, 0)
             state += "; %d not finite" % bad if bad else ""
+            steps = live.updates or live.steps
             last = self._last.get(live.number)
             none = (
                 ": nothing was learned. " + _WORDS.cure(last)
-                if last and max(skipped, bad) >= live.steps
+                if last and max(skipped, bad) >= steps
                 else ""
             )
             self._ends[live.number] = "%d training steps%s%s%s" % (
-                live.steps,
+                steps,
                 state,
                 ", in float32" if live.gave_up else "",
                 none,

@@ -63,6 +63,8 @@ class LegacyTensorFlow(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "contrib":
             return importlib.import_module(contrib_modules.NAME)
+        if name == "Tensor" and not tf.executing_eagerly():
+            return supplied.graph_tensor()
         if hasattr(tf, name):
             return getattr(tf, name)
         if "tensorflow." + name in sys.modules:

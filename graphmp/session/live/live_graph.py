@@ -17,7 +17,7 @@ from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.session.live.restored import RestoredScales
 from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
-from graphmp.session.training import trains
+from graphmp.session.training import trains, updates
 
 _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: objects that refer to each other are freed together
 _LOCK = threading.Lock()
@@ -86,6 +86,7 @@ class LiveGraph:
         fate: the fate of the graph.
         number: unique for each graph.
         steps: the number of runs that trained, counted by the callers.
+        updates: the number of those that did more than sum gradients up.
         gave_up: whether the graph can't be converted and trains in float32.
         observer: receives the graph's events.
         debug: whether to find the first op that isn't finite in each run that trains.
@@ -97,12 +98,14 @@ class LiveGraph:
         self.fate = Fate()
         self.number = next(_NUMBERS)
         self.steps = 0
+        self.updates = 0
         self.gave_up = False
         self.observer = observer
         self.debug = False
         self._graph = weakref.ref(graph)
         self._lock = threading.RLock()
         self._trains: Dict[Any, bool] = {}  # for each op that has run
+        self._updates: Dict[Any, bool] = {}  # for each op that has run in a step
         self._restored = RestoredScales()
 
     @property
@@ -141,13 +144,27 @@ class LiveGraph:
         watch = self.converted.watch if self.converted is not None else None
         return watch.fetches(ops) if watch is not None else []
 
-    def trained(self, ops: Tuple[Any, ...], values: Sequence[Any]) -> None:
-        """Called after a run that trained, with the values of `watched`."""
+    def trained(
+        self, ops: Tuple[Any, ...], values: Sequence[Any], originals: Sequence[Any]
+    ) -> None:
+        """Called after a run that trained, with the values of `watched`.
+
+        Args:
+            ops: what was run.
+            values: those of `watched(ops)`.
+            originals: what the caller asked for.
+        """
         self.steps += 1
+        self.updates += any(self._is_update(op) for op in originals)
         watch = self.converted.watch if self.converted is not None else None
         if values and watch is not None:
             for step in watch.seen(ops, values, self.steps):
                 self.observer.not_finite(self, step)
+
+    def _is_update(self, op: Any) -> bool:
+        if op not in self._updates:
+            self._updates[op] = bool(self._trains[op]) and updates(op.graph, [op])
+        return self._updates[op]
 
     def scale_state(self, session: Any) -> Tuple[int, List[float]]:
         """The number of skipped steps, and each dynamic loss scale, as a session has them now."""

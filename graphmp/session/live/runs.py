@@ -55,7 +55,8 @@ class _MappedDoors:
         live = self._find(session)
         if live is None:
             return original(session, handle, targets, fetches, feeds, options, metadata)
-        trains = live.prepare(session, targets + [tensor.op for tensor in fetches])
+        asked = targets + [tensor.op for tensor in fetches]
+        trains = live.prepare(session, asked)
         if trains:
             live.observer.begins(live, feeds)
         nodes = live.nodes
@@ -70,7 +71,7 @@ class _MappedDoors:
         except tf.errors.OpError as error:
             raise of_original(error, nodes) from None
         if trains:
-            live.trained(key, results[len(tensors) :])
+            live.trained(key, results[len(tensors) :], asked)
         return [cast_back(tensor, value) for tensor, value in zip(fetches, results)]
 
     def make_callable(
@@ -170,7 +171,7 @@ class _Callable:
             **kwargs,
         )
         if trains:
-            self._live.trained(self._key, found[len(self._fetches) :])
+            self._live.trained(self._key, found[len(self._fetches) :], ran)
         return [cast_back(tensor, value) for tensor, value in zip(self._fetches, found)]
 
     def _mapped_options(self, stand_ins: StandIns, trains: bool) -> Any:
