@@ -28,6 +28,7 @@ from graphmp import legacy
 from graphmp.cli import children
 from graphmp.compare.api import compare
 from graphmp.config import Config
+from graphmp.conversion import python_2
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.script import prepare_main, run_main
 from graphmp.conversion.source import Source
@@ -234,12 +235,17 @@ class Run(Observer):
             else self._spec["name"]
         )
         refusal = (
-            error if isinstance(error, GraphmpError) else unfit.without_estimator(error, place)
+            error
+            if isinstance(error, GraphmpError)
+            else unfit.without_estimator(error, place) or python_2.syntax_error(error)
         )
         if refusal is not None:
             print("graphmp: error %s" % refusal, file=sys.stderr)
             return
         traceback.print_exception(kind, error, trace)
+        hint = python_2.hint(error, place.rpartition(":")[0])
+        if hint:
+            self._say(place + hint)
         if self._as_version_1 and not self._written.asks_for_version_1 and tf.__version__ > "2":
             self._say(unfit.ran_as_version_1(self._spec["name"]))
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import ast
 import pathlib
-import re
 import tokenize
 from typing import List, NamedTuple, Tuple
 
+from graphmp.conversion import python_2
 from graphmp.errors import GraphmpError
 
 GRAPH_FILES = (".meta", ".pb", ".pbtxt")
 LEGACY_IMPORTS = ("auto", "on", "off", "strict")
 DEFAULT_FUNCTION = "build_training_model"
-_PYTHON_2 = re.compile(
-    "Missing parentheses in call to '(print|exec)'|[Mm]ultiple exception types must be"
-    " parenthesized|leading zeros in decimal|invalid token"
-)
 
 
 class Source(NamedTuple):
@@ -90,23 +86,10 @@ def read_tree(path: pathlib.Path) -> ast.Module:
             text = file.read()
         return ast.parse(text, str(path))
     except SyntaxError as error:
-        place = "%s:%s" % (path, error.lineno or 1)
-        raise GraphmpError(
-            "GMP005",
-            "%s: %s: %s%s" % (place, error.msg, (error.text or "").strip(), _python_2(path, error)),
-        ) from None
+        cure = python_2.cure_of_syntax(path, error)
+        raise python_2.refusal(path, error, cure) from None
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise GraphmpError("GMP003", "%s: cannot be read as Python: %s" % (path, error)) from None
-
-
-def _python_2(path: pathlib.Path, error: SyntaxError) -> str:
-    """The cure if the syntax is Python 2's, empty if unknown."""
-    return (
-        "; Python 2 code: `2to3 -w %s` makes Python 3 of it (2to3 comes with Python up to 3.12)"
-        % path
-        if _PYTHON_2.search(error.msg)
-        else ""
-    )
 
 
 def names_in(tree: ast.Module) -> Tuple[List[str], List[str]]:
