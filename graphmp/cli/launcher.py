@@ -243,9 +243,10 @@ class Run(Observer):
             print("graphmp: error %s" % refusal, file=sys.stderr)
             return
         traceback.print_exception(kind, error, trace)
-        hint = python_2.hint(error, place.rpartition(":")[0])
+        frames = traceback.extract_tb(trace)
+        hint = python_2.hint(error, frames[-1].filename) if frames else ""
         if hint:
-            self._say(place + hint)
+            self._say("%s:%s%s" % (frames[-1].filename, frames[-1].lineno, hint))
         if self._as_version_1 and not self._written.asks_for_version_1 and tf.__version__ > "2":
             self._say(unfit.ran_as_version_1(self._spec["name"]))
 

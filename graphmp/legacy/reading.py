@@ -7,17 +7,24 @@ import pathlib
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 _ADAPTED = frozenset(("disable_eager_execution", "disable_v2_behavior"))
+_CONTRIB = "tensorflow.contrib"
 NUMPY = "Tensor.numpy"
 
 
 class FileFacts(NamedTuple):
     """One file's uses of TensorFlow, and its imports.
 
-    `names` are the parts of `tensorflow` that it uses, by line.
+    Attributes:
+        plain: whether it imports `tensorflow` itself.
+        adapted: whether it asks for TensorFlow 1 in a way that TensorFlow 2 has.
+        contrib: whether it imports a part of contrib, without a condition.
+        imports: dotted names.
+        names: the parts of `tensorflow` that it uses, by line.
     """
 
     plain: bool
     adapted: bool
+    contrib: bool
     imports: List[str]
     names: List[Tuple[int, str]]
 
@@ -39,7 +46,11 @@ def read(path: pathlib.Path, folder: pathlib.Path) -> Optional[FileFacts]:
         name.split(".")[0] == "tensorflow" and not name.startswith("tensorflow.compat")
         for name in imports
     )
-    return FileFacts(plain, any(map(_is_adapted, ast.walk(tree))), imports, list(_used(tree)))
+    contrib = any(
+        name.startswith(_CONTRIB) for node in tree.body for name in _imported(node, package)
+    )
+    adapted = any(map(_is_adapted, ast.walk(tree)))
+    return FileFacts(plain, adapted, contrib, imports, list(_used(tree)))
 
 
 def _used(tree: ast.AST) -> Iterator[Tuple[int, str]]:
