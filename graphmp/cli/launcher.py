@@ -100,9 +100,7 @@ class Run(Observer):
         wanted = self._spec["legacy_imports"]
         if wanted != "off":
             legacy.serve_estimators()
-        if wanted == "on" or (
-            wanted in legacy.WHERE_NEEDED and self._written.needs_version_1
-        ):
+        if wanted == "on" or (wanted in legacy.WHERE_NEEDED and self._written.needs_version_1):
             self._run_as_version_1()
         elif wanted in legacy.WHERE_NEEDED and not self._written.eagerly:
             legacy.watch(self._program, self._run_as_version_1)

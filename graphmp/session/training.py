@@ -42,9 +42,7 @@ def updates(graph: Any, fetches: Any) -> bool:
     calls = [call for call in noted(graph) if not call.in_function]
     named = {name for call in calls for name, _ in call.results}
     trained = {
-        found.name
-        for found in map(variable_op, _outputs_of(graph, named))
-        if found is not None
+        found.name for found in map(variable_op, _outputs_of(graph, named)) if found is not None
     }
     if not trained or _calls_training(graph, before):
         return True

@@ -24,7 +24,7 @@ NEW = {"bracket": "x = (1\ny = 2", "indent": "def f():\nx = 1", "keyword": "def 
 @pytest.mark.parametrize("name", OLD)
 def test_its_syntax(tmp_path, name):
     (tmp_path / "old.py").write_text(OLD[name] + "\n")
-    with pytest.raises(GraphmpError, match="GMP005: .*old.py:.*Python 2 code: `2to3 -w .*old.py`"):
+    with pytest.raises(GraphmpError, match=r"GMP005: .*old.py:.*Python 2 code: `2to3 -w .*old.py`"):
         source.read_tree(tmp_path / "old.py")
 
 

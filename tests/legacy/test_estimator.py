@@ -61,7 +61,7 @@ def test_what_a_tpu_needs_is_named_at_its_use():
     module = gone.GoneModule("tensorflow.python.tpu.tpu_embedding")
     kind = module.AdamParameters
     assert kind is module.AdamParameters and not isinstance(3, kind)
-    with pytest.raises(GraphmpError, match="GMP026: .*tpu_embedding.AdamParameters is not in"):
+    with pytest.raises(GraphmpError, match=r"GMP026: .*tpu_embedding.AdamParameters is not in"):
         kind(learning_rate=1.0)
     assert not hasattr(module, "__wrapped__")
 

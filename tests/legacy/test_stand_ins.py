@@ -103,11 +103,15 @@ def test_every_use_is_an_error_with_its_line(ran):
     for number, (name, (statement, _)) in enumerate(USES.items()):
         script += "def use_%d():\n    %s\n" % (number, statement)
         lines[name] = len(script.splitlines())
-    script += "for number in range(%d):\n    try:\n        globals()['use_%%d' %% number]()\n" % len(USES)
+    script += (
+        "for number in range(%d):\n    try:\n        globals()['use_%%d' %% number]()\n" % len(USES)
+    )
     script += "    except Exception as error:\n        print(error)\n"
     found = ran(script).out.splitlines()
     for (name, (_, symbol)), text in zip(USES.items(), found):
-        assert re.match(r"GMP018: \S*train.py:%d: tf.contrib.%s" % (lines[name], symbol), text), name
+        assert re.match(r"GMP018: \S*train.py:%d: tf.contrib.%s" % (lines[name], symbol), text), (
+            name
+        )
     assert len(found) == len(USES)
 
 

@@ -154,7 +154,9 @@ def test_trains_as_in_float32(estimated, name):
     assert mixed.text == plain.text
     assert mixed.numbers == pytest.approx(plain.numbers, rel=0.02, abs=0.02)
     covered = [line for line in mixed.said if "matmuls and convolutions in float16" in line]
-    assert covered and all(re.search(r"([1-9]\d*) of \1 matmuls", line) for line in covered), covered
+    assert covered and all(re.search(r"([1-9]\d*) of \1 matmuls", line) for line in covered), (
+        covered
+    )
     assert re.search(r"\d training steps; loss scale .*; 0 skipped", mixed.said[-1])
 
 

@@ -49,7 +49,7 @@ _SPELLINGS = {
 
 @functools.lru_cache(maxsize=None)  # once a process
 def restore() -> None:
-    """Restore removed names, `newshape` of `np.reshape`, arrays of ragged rows, and `copy=False`."""
+    """Restore names, `newshape` of `np.reshape`, arrays of ragged rows, and `copy=False`."""
     for name, value in _PYTHON_TYPES.items():
         _put(name, value)
     for name, spelling in _SPELLINGS.items():
