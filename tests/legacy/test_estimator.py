@@ -26,7 +26,7 @@ print([
     run_config.RunConfig is tf.estimator.RunConfig,
     "RunConfig" in dir(tf.estimator),
     tf.contrib.tpu.TPUEstimator is tf.estimator.tpu.TPUEstimator,
-    callable(tf.contrib.estimator.stop_if_no_decrease_hook),
+    callable(tf.contrib.estimator.add_metrics),
     hasattr(tf.estimator, "nothing"),
     tf.estimator.ModeKeys.TRAIN,
 ])
