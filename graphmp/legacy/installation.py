@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import pathlib
 import sys
-import sysconfig
 from typing import Any, FrozenSet, Iterator, List, Tuple
 
 if sys.version_info >= (3, 8):
@@ -14,6 +13,7 @@ else:
     import importlib_metadata as metadata
 
 _INSTALLED = frozenset(("dist-packages", "site-packages"))
+_COMMANDS = frozenset(("Scripts", "bin"))  # folders, on Windows and elsewhere
 _EDITABLE = "__editable__"  # begins the names of the modules that setuptools makes for `pip -e`
 
 
@@ -61,8 +61,7 @@ def of_command(script: pathlib.Path) -> Tuple[str, FrozenSet[str]]:
 
     Both are empty for a file that is no command, and the module is for a command that pip copied.
     """
-    scripts = pathlib.Path(sysconfig.get_path("scripts"))
-    if not script.exists() or not scripts.exists() or not scripts.samefile(script.parent):
+    if script.resolve().parent.name not in _COMMANDS:
         return "", frozenset()
     for distribution in metadata.distributions():
         entries = [entry for entry in distribution.entry_points if entry.name == script.name]

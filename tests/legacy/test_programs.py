@@ -65,7 +65,6 @@ def commands(tree, monkeypatch):
     installed.mkdir()
     (tree / "pack").rename(installed / "pack")
     monkeypatch.setattr(sys, "path", [*sys.path, str(installed)])
-    monkeypatch.setattr(installation.sysconfig, "get_path", lambda name: str(scripts))
 
     def record(files, entries):
         distribution = types.SimpleNamespace(
