@@ -1,9 +1,9 @@
 """Unmodified TensorFlow 1 training scripts on TensorFlow 2.
 
 `install` makes `import tensorflow` mean `tensorflow.compat.v1` for the rest of the process and
-serves `tf.contrib`; `written` tells whether a script needs that. `serve_estimators` serves
-`tf.estimator`, and `install` calls it. On TensorFlow 1 `install` only restores names of NumPy,
-SciPy and gym, and nothing needs it.
+serves `tf.contrib`; `written`, or a `Program`, tells whether a script needs that, and `watch` does
+for what it runs later. `serve_estimators` serves `tf.estimator`, and `install` calls it. On
+TensorFlow 1 `install` only restores names of NumPy, SciPy and gym, and nothing needs it.
 """
 
 from __future__ import annotations

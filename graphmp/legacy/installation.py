@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import pathlib
 import sys
-from typing import Any, FrozenSet, Iterator, List, Tuple
+from typing import Any, FrozenSet, Iterator, List, Sequence, Tuple
 
 if sys.version_info >= (3, 8):
     from importlib import metadata
@@ -17,14 +17,10 @@ _COMMANDS = frozenset(("Scripts", "bin"))  # folders, on Windows and elsewhere
 _EDITABLE = "__editable__"  # begins the names of the modules that setuptools makes for `pip -e`
 
 
-def authors_folders(running: bool) -> List[pathlib.Path]:
-    """Folders of `sys.path` from PYTHONPATH or editable installations, without graphmp's own.
-
-    Args:
-        running: whether the program set `sys.path` up; else its first entry is graphmp's.
-    """
+def authors_folders(path: Sequence[str]) -> List[pathlib.Path]:
+    """Folders of a `sys.path` from PYTHONPATH or editable installations, without graphmp's own."""
     own = pathlib.Path(__file__).resolve().parents[2]
-    folders = [pathlib.Path(entry).resolve() for entry in sys.path[0 if running else 1 :] if entry]
+    folders = [pathlib.Path(entry).resolve() for entry in path if entry]
     installed = {pathlib.Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
     return [
         folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 from typing import Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from graphmp.legacy import installation, internals, reading
@@ -43,6 +44,7 @@ class Program:
     def __init__(self, script: Optional[pathlib.Path] = None, module: str = ""):
         self._homes = [pathlib.Path.cwd() if script is None else script.parent]
         self._running = False
+        self._on_path: Dict[Tuple[str, ...], List[pathlib.Path]] = {}
         self._packages = frozenset([module.partition(".")[0]] if module else [])
         self._seen: Dict[pathlib.Path, Optional[reading.FileFacts]] = {}
         self._asked: Set[str] = set()
@@ -128,7 +130,10 @@ class Program:
                 return
 
     def _folders(self, package: str) -> List[pathlib.Path]:
-        folders = self._homes + installation.authors_folders(self._running)
+        path = tuple(sys.path[0 if self._running else 1 :])  # the first entry is graphmp's at first
+        if path not in self._on_path:
+            self._on_path[path] = installation.authors_folders(path)
+        folders = self._homes + self._on_path[path]
         return folders + installation.folder_of(package) if package in self._packages else folders
 
 
