@@ -52,7 +52,6 @@ setup(
         "graphmp.files": ["schema/*"],
         "graphmp.policy": ["*.txt"],
         "graphmp.policy.half_kernels": ["*.txt"],
-        "graphmp.tuning": ["schema/*"],
         "graphmp.verify": ["*.txt"],
     },
     python_requires=">=3.7",
@@ -75,6 +74,9 @@ setup(
         ],
         # tools/time_hlo.py, on the machine with the GPU: JAX and no TensorFlow.
         "hlo": ['jax>=0.10.2; python_version >= "3.11"'],
+        # tf.estimator on TensorFlow 2.16 and later. The package requires no other, so that pip
+        # leaves TensorFlow alone; TensorFlow 2.15 requires the same one.
+        "estimator": ['tensorflow-estimator==2.15.0; python_version >= "3.9"'],
         "cuda": ['tensorflow[and-cuda]>=2.15,<2.22; python_version >= "3.9"'],
     },
     entry_points={"console_scripts": ["graphmp = graphmp.cli.main:main"]},

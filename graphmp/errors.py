@@ -144,8 +144,9 @@ CODES = {
     ),
     "GMP026": Code(
         CANNOT_CONVERT,
-        "The script uses tf.estimator, which this TensorFlow lacks.",
-        "Run it on TensorFlow 2.15.1, or on 1.15.5.",
+        "The script uses tf.estimator, or a part of it, that this TensorFlow lacks.",
+        "`pip install tensorflow-estimator==2.15.0` brings it to TensorFlow 2.16 and later; what a"
+        " TPU or a strategy of several machines needs is in TensorFlow 2.15.1.",
     ),
     "GMP027": Code(
         BAD_INPUT,

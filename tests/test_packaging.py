@@ -93,6 +93,7 @@ def test_the_extras(described):
         "browser",
         "cuda",
         "dev",
+        "estimator",
         "hlo",
         "notebook",
         "parity",
@@ -108,6 +109,8 @@ def test_the_extras(described):
     }
     assert set(needed(described, "3.11", "browser")) == {"selenium"}
     assert set(needed(described, "3.11", "notebook")) == {"ipykernel", "nbclient"}
+    assert needed(described, "3.11", "estimator") == {"tensorflow-estimator": "==2.15.0"}
+    assert needed(described, "3.7", "estimator") == {}  # TensorFlow 1.15.5 brings its own
     assert set(needed(described, "3.11", "dev")) == {"mypy", "ruff"}
     assert set(needed(described, "3.11", "plot")) == {"matplotlib"}
     assert set(needed(described, "3.11", "hlo")) == {"jax"}

@@ -25,8 +25,10 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp import legacy
+from graphmp.cli import children
 from graphmp.compare.api import compare
 from graphmp.config import Config
+from graphmp.conversion import python_2
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.script import prepare_main, run_main
 from graphmp.conversion.source import Source
@@ -56,9 +58,12 @@ class Run(Observer):
         self.config = Config.from_json(spec["config"])
         self._spec = spec
         self._process = os.getpid()
-        self._written = (
-            legacy.written(pathlib.Path(spec["path"])) if spec["path"] else legacy.ScriptFacts()
+        self._program = legacy.Program(
+            pathlib.Path(spec["path"]) if spec["path"] else None, spec["module"]
         )
+        if spec["imported"]:
+            self._program.runs(spec["imported"])
+        self._written = self._program.facts
         self._as_version_1 = False
         self._raised = False
         self._sessions = False
@@ -75,7 +80,7 @@ class Run(Observer):
 
     def begin(self) -> None:
         """Announce the run, and listen to sessions."""
-        if self._written.eagerly and self._spec["legacy_imports"] == "auto":
+        if self._written.eagerly and self._spec["legacy_imports"] in legacy.WHERE_NEEDED:
             text = (
                 "warning GMP120: %s executes eagerly (%s) and runs as under python, in float32; %s"
             )
@@ -95,9 +100,12 @@ class Run(Observer):
     def listen(self) -> None:
         """Prepare a process, this one or one that the script spawns."""
         wanted = self._spec["legacy_imports"]
-        self._as_version_1 = wanted == "on" or (wanted == "auto" and self._written.needs_version_1)
-        if self._as_version_1:
-            legacy.install()
+        if wanted != "off":
+            legacy.serve_estimators()
+        if wanted == "on" or (wanted in legacy.WHERE_NEEDED and self._written.needs_version_1):
+            self._run_as_version_1()
+        elif wanted in legacy.WHERE_NEEDED and not self._written.eagerly:
+            legacy.watch(self._program, self._run_as_version_1)
         convert_every_session(
             self.config,
             self,
@@ -106,6 +114,11 @@ class Run(Observer):
             self._spec["tune_file"],
         )
         patch.wrap(multiprocessing.spawn, "get_preparation_data", self._prepared)
+
+    def _run_as_version_1(self) -> None:
+        self._as_version_1 = True
+        self._written = self._program.facts
+        legacy.install(strict=self._spec["legacy_imports"] == "strict")
 
     def _prepared(self, original: Any, name: str) -> Any:
         """The orders of a spawned process.
@@ -234,12 +247,18 @@ class Run(Observer):
             else self._spec["name"]
         )
         refusal = (
-            error if isinstance(error, GraphmpError) else unfit.without_estimator(error, place)
+            error
+            if isinstance(error, GraphmpError)
+            else unfit.without_estimator(error, place) or python_2.syntax_error(error)
         )
         if refusal is not None:
             print("graphmp: error %s" % refusal, file=sys.stderr)
             return
         traceback.print_exception(kind, error, trace)
+        frames = traceback.extract_tb(trace)
+        hint = python_2.hint(error, frames[-1].filename) if frames else ""
+        if hint:
+            self._say("%s:%s%s" % (frames[-1].filename, frames[-1].lineno, hint))
         if self._as_version_1 and not self._written.asks_for_version_1 and tf.__version__ > "2":
             self._say(unfit.ran_as_version_1(self._spec["name"]))
 
@@ -264,14 +283,15 @@ class Run(Observer):
         if state or live.number in self._applied or live.number not in self._ends:
             bad = self._applied.get(live.number, 0)
             state += "; %d not finite" % bad if bad else ""
+            steps = live.updates or live.steps
             last = self._last.get(live.number)
             none = (
                 ": nothing was learned. " + _WORDS.cure(last)
-                if last and max(skipped, bad) >= live.steps
+                if last and max(skipped, bad) >= steps
                 else ""
             )
             self._ends[live.number] = "%d training steps%s%s%s" % (
-                live.steps,
+                steps,
                 state,
                 ", in float32" if live.gave_up else "",
                 none,
@@ -330,6 +350,22 @@ def main(spec: Dict[str, Any]) -> None:
 
     What to run, its arguments, and the flags.
     """
+    run = _begun(spec)
+    if spec["children"]:
+        children.prepare(spec)
+    try:
+        _run(spec)
+    except GraphmpError as error:
+        run.raised(type(error), error, None)
+        sys.exit(error.exit_status)
+
+
+def adopt(spec: Dict[str, Any]) -> None:
+    """Prepare this process, whose main program is running and now imports TensorFlow."""
+    _begun(children.spec_of_main(spec))
+
+
+def _begun(spec: Dict[str, Any]) -> Run:
     if not spec["verbose"]:
         tf.logging.set_verbosity(tf.logging.ERROR)
         warnings.filterwarnings("ignore", category=DeprecationWarning)
@@ -337,11 +373,7 @@ def main(spec: Dict[str, Any]) -> None:
     run = Run(spec)
     sys.excepthook = run.raised
     run.begin()
-    try:
-        _run(spec)
-    except GraphmpError as error:
-        run.raised(type(error), error, None)
-        sys.exit(error.exit_status)
+    return run
 
 
 def _run(spec: Dict[str, Any]) -> None:

@@ -31,7 +31,10 @@ converted at its first training step, in the running session. Exit status: the s
 graph can't be converted; 2 for bad usage."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
-_OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "tune", "tune_file", "verify")
+_OWN = (
+    *("children", "debug_overflow", "legacy_imports", "on_error", "report"),
+    *("tune", "tune_file", "verify"),
+)
 ON_ERROR = ("stop", "float32")
 # The process finds graphmp where this one did; the script's own folder comes first in its path.
 _START = """import sys
@@ -99,8 +102,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=LEGACY_IMPORTS,
         help=(
             "make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where"
-            " the script needs it)"
+            " the script needs it; strict: so, and a name of contrib that nothing serves stops at"
+            " its import)"
         ),
+    )
+    parser.add_argument(
+        "--children",
+        action="store_true",
+        help="prepare the Python processes that the script starts too, when they import TensorFlow",
     )
     parser.add_argument(
         "script",
@@ -150,6 +159,7 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "notes": misplaced(path, arguments, unset, "before the script"),
         "module": module[0] if module else "",
         "arguments": arguments,
+        "imported": [],
         "name": "-m " + module[0] if module else path,
         "config": asdict(config),
         "report": args.report,
@@ -158,6 +168,7 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "tune_file": args.tune_file,
         "verify": args.verify,
         "debug_overflow": args.debug_overflow,
+        "children": args.children,
         "legacy_imports": args.legacy_imports,
         "verbose": args.verbosity > 0,
     }

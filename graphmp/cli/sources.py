@@ -58,7 +58,8 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         choices=LEGACY_IMPORTS,
         help=(
             "make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where"
-            " the file needs it)"
+            " the file needs it; strict: so, and a name of contrib that nothing serves stops at its"
+            " import)"
         ),
     )
 

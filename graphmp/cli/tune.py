@@ -16,9 +16,9 @@ from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
 from graphmp.cli.tables import Line, labelled, section, show, write
 from graphmp.cli.terminal import reporter
-from graphmp.conversion.files import check_writable_file
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
+from graphmp.files.outputs import check_file
 
 if TYPE_CHECKING:
     from graphmp.bench.tune.tune import Tuned
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure, write the file, print what was found."""
     began, options = time.monotonic(), _options(args)
     output = pathlib.Path(args.output)
-    check_writable_file(output)
+    check_file(output, [args.source])
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.bench.device import find
         from graphmp.bench.tune.tune import tune

@@ -23,6 +23,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp import legacy
 from graphmp.config import Config
+from graphmp.conversion import python_2
 from graphmp.conversion.arguments import make_arguments
 from graphmp.conversion.export import exported
 from graphmp.conversion.script import look_up, prepare_main, run_main
@@ -247,7 +248,11 @@ def main(path: str) -> None:
     build = ScriptBuild(json.loads(pathlib.Path(path).read_text()))
     tf.logging.set_verbosity(tf.logging.ERROR)
     if build.spec["legacy_imports"]:
-        legacy.install()
+        legacy.install(strict=build.spec["strict"])
+    elif build.spec["served"]:
+        legacy.serve_estimators()
+        install = functools.partial(legacy.install, strict=build.spec["strict"])
+        legacy.watch(legacy.Program(build.source.path), install)
     try:
         build.run()
     except GraphmpError as error:
@@ -269,7 +274,12 @@ def _raised(error: BaseException, build: ScriptBuild) -> GraphmpError:
         if as_version_1 and not internals.on_tensorflow_1()
         else ""
     )
-    return unfit.without_estimator(error, place) or GraphmpError("GMP013", text + hint)
+    hint = python_2.hint(error, place.rpartition(":")[0]) or hint
+    return (
+        unfit.without_estimator(error, place)
+        or python_2.syntax_error(error)
+        or GraphmpError("GMP013", text + hint)
+    )
 
 
 def _place(error: BaseException, script: pathlib.Path) -> str:

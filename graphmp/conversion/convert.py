@@ -68,7 +68,8 @@ def convert(
         inputs: `name=dtype[dimensions]` for tensors of a build function that the file never calls.
         args: `name=value` for its other arguments.
         legacy_imports: "on" makes `import tensorflow` mean `tensorflow.compat.v1`, "auto" only if
-            the file needs it.
+            the file needs it, "strict" like "auto", and a name of contrib that nothing serves stops
+            the file at its import, though it may never be used.
         progress: receives each stage as it begins.
         log: receives what the child processes printed.
         **options: fields of `graphmp.config.Config`.

@@ -61,13 +61,18 @@ class Script(NamedTuple):
             parse_input(text)
         for text in self.args:
             parse_arg(text)
-        eagerly = legacy.written(self.source.path).eagerly if self.legacy_imports == "auto" else ""
+        eagerly = legacy.written(self.source.path).eagerly if self._where_needed else ""
         if eagerly:
             raise unfit.executes_eagerly(str(self.source.path), eagerly)
+
+    @property
+    def _where_needed(self) -> bool:
+        return self.legacy_imports in legacy.WHERE_NEEDED
 
     def spec(self, config: Config) -> Dict[str, Any]:
         """The spec of the child process."""
         written = legacy.written(self.source.path)
+        as_version_1 = self._where_needed and written.needs_version_1
         return {
             "path": str(self.source.path),
             "function": self.source.function,
@@ -75,10 +80,9 @@ class Script(NamedTuple):
             "inputs": list(self.inputs),
             "args": list(self.args),
             "config": asdict(config),
-            "legacy_imports": (
-                self.legacy_imports == "on"
-                or (self.legacy_imports == "auto" and written.needs_version_1)
-            ),
+            "legacy_imports": self.legacy_imports == "on" or as_version_1,
+            "strict": self.legacy_imports == "strict",
+            "served": self.legacy_imports != "off",
             "asks_for_version_1": written.asks_for_version_1,
             "imports": sorted(written.imports),
             "plain": False,

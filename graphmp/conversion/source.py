@@ -10,19 +10,16 @@ import re
 import tokenize
 from typing import List, NamedTuple, Tuple
 
+from graphmp.conversion import python_2
 from graphmp.errors import GraphmpError
 from graphmp.files.reading import TEXT_LIMIT, read_beginning, read_bytes
 
 GRAPH_FILES = (".meta", ".pb", ".pbtxt")
 PYTHON_FILES = "a file that is named .py or begins with `#!` and a python, and any with --python"
-LEGACY_IMPORTS = ("auto", "on", "off")
+LEGACY_IMPORTS = ("auto", "on", "off", "strict")
 DEFAULT_FUNCTION = "build_training_model"
 _BEGINNING = 256  # bytes
 _PYTHON = re.compile(rb"#![^\n]*python")
-_PYTHON_2 = re.compile(
-    "Missing parentheses in call to '(print|exec)'|[Mm]ultiple exception types must be"
-    " parenthesized|leading zeros in decimal|invalid token"
-)
 
 
 class Source(NamedTuple):
@@ -119,26 +116,13 @@ def read_tree(path: pathlib.Path) -> ast.Module:
         text = io.TextIOWrapper(io.BytesIO(data), encoding, line_buffering=True).read()
         return ast.parse(text, str(path))
     except SyntaxError as error:
-        place = "%s:%s" % (path, error.lineno or 1)
-        raise GraphmpError(
-            "GMP005",
-            "%s: %s: %s%s" % (place, error.msg, (error.text or "").strip(), _python_2(path, error)),
-        ) from None
+        cure = python_2.cure_of_syntax(path, error)
+        raise python_2.refusal(path, error, cure) from None
     except (ValueError, LookupError, RecursionError, MemoryError) as error:
         raise GraphmpError(
             "GMP003",
             "%s: cannot be read as Python: %s" % (path, error or "it is nested too deeply"),
         ) from None
-
-
-def _python_2(path: pathlib.Path, error: SyntaxError) -> str:
-    """The cure if the syntax is Python 2's, empty if unknown."""
-    return (
-        "; Python 2 code: `2to3 -w %s` makes Python 3 of it (2to3 comes with Python up to 3.12)"
-        % path
-        if _PYTHON_2.search(error.msg)
-        else ""
-    )
 
 
 def names_in(tree: ast.Module) -> Tuple[List[str], List[str]]:

@@ -48,7 +48,7 @@ def diagnose(facts: Installation) -> List[Finding]:
     """
     checks: List[Callable[[Installation], List[Finding]]] = [python, tensorflow, packages]
     if facts.probe:
-        checks += [keras, slim, gpu, channels_first, bfloat16]
+        checks += [keras, slim, estimator, gpu, channels_first, bfloat16]
     return [finding for check in checks + [cpu] for finding in check(facts)]
 
 
@@ -198,6 +198,28 @@ def slim(facts: Installation) -> List[Finding]:
             )
         ]
     return [Finding("tf-slim", facts.packages["tf-slim"])]
+
+
+def estimator(facts: Installation) -> List[Finding]:
+    """TensorFlow 2.15 was the last with tf.estimator; the package's 2.15.0 serves it later on."""
+    name, wanted = "tensorflow-estimator", "2.15.0"
+    found = facts.packages.get(name, "")
+    if facts.tensorflow <= FIRST:
+        return [Finding("Estimator", "comes with TensorFlow %s" % text(facts.tensorflow))]
+    cure = "pip install %s==%s" % (name, wanted)
+    if not found:
+        return [
+            Finding("Estimator", "not installed: scripts that use tf.estimator fail", cure=cure)
+        ]
+    if numbers(found)[:2] != FIRST:
+        return [
+            Finding(
+                "Estimator",
+                "%s %s, for another TensorFlow: scripts that use tf.estimator fail" % (name, found),
+                cure=cure,
+            )
+        ]
+    return [Finding("Estimator", "%s %s, served under graphmp run and convert" % (name, found))]
 
 
 def gpu(facts: Installation) -> List[Finding]:

@@ -20,7 +20,16 @@ else:
 
 Version = Tuple[int, ...]
 
-PACKAGES = ("protobuf", "numpy", "scipy", "absl-py", "rich", "tf-keras", "tf-slim")
+PACKAGES = (
+    "protobuf",
+    "numpy",
+    "scipy",
+    "absl-py",
+    "rich",
+    "tf-keras",
+    "tf-slim",
+    "tensorflow-estimator",
+)
 PROBE_SECONDS = 180
 
 

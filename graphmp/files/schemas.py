@@ -7,12 +7,15 @@ package jsonschema, which a plain conversion shouldn't need.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import pathlib
+import re
 from typing import Any, Callable, Dict, Iterator
 
 FOLDER = pathlib.Path(__file__).parent / "schema"
 REPORT, AUDIT, DIFF = "graphmp.report-1", "graphmp.audit-1", "graphmp.diff-1"
+COSTS = "graphmp.costs-1"
 _NAMES = {
     "object": dict,
     "array": list,
@@ -112,8 +115,25 @@ def _names(value: Any, rule: Any, whole: Dict[str, Any], path: str) -> Iterator[
 
 def _items(value: Any, rule: Any, whole: Dict[str, Any], path: str) -> Iterator[str]:
     if isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _problems(item, rule["items"], whole, "%s[%d]" % (path, number))
+        inner = rule["items"]
+        rules = inner if isinstance(inner, list) else itertools.repeat(inner)
+        for number, (item, each) in enumerate(zip(value, rules)):
+            yield from _problems(item, each, whole, "%s[%d]" % (path, number))
+
+
+def _any_of(value: Any, rule: Any, whole: Dict[str, Any], path: str) -> Iterator[str]:
+    found = [next(_problems(value, each, whole, path), "") for each in rule["anyOf"]]
+    if all(found):
+        yield found[0]
+
+
+def _pattern(value: Any, rule: Any, whole: Dict[str, Any], path: str) -> Iterator[str]:
+    if isinstance(value, str) and not re.search(rule["pattern"], value):
+        yield "%s is %s; accepted is what matches %s" % (
+            _place(path),
+            _shown(value),
+            rule["pattern"],
+        )
 
 
 def _fewest(value: Any, rule: Any, whole: Dict[str, Any], path: str) -> Iterator[str]:
@@ -163,6 +183,8 @@ KEYWORDS: Dict[str, Callable[[Any, Any, Dict[str, Any], str], Iterator[str]]] = 
     "additionalProperties": _others,
     "propertyNames": _names,
     "items": _items,
+    "anyOf": _any_of,
+    "pattern": _pattern,
     "minItems": _fewest,
     "maxItems": _most,
     "minimum": _least,

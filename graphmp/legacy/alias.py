@@ -10,18 +10,24 @@ from typing import Any, List
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy import contrib_modules, finder, internals, supplied
+from graphmp.legacy import contrib_modules, finder, internals, stand_ins, supplied
+from graphmp.legacy.estimator import loader
 from graphmp.legacy.libraries import numpy_names, scipy_and_gym
 
 _INTERFACE = "tensorflow._api.v2.compat.v1."
 
 
-def install() -> None:
+def install(strict: bool = False) -> None:
     """Turn TensorFlow 2 behaviour off and install TensorFlow 1's interface as `tensorflow`.
 
     This includes contrib. Modules that imported `tensorflow` before keep what they have. Calling it
     again does nothing. On TensorFlow 1 it only restores names that NumPy, SciPy and gym dropped.
+
+    Args:
+        strict: an import of a part of contrib that nothing serves is an error, though it may never
+            be used.
     """
+    stand_ins.Settings.strict = strict
     numpy_names.restore()
     scipy_and_gym.restore()
     real = sys.modules["tensorflow"]
@@ -29,6 +35,7 @@ def install() -> None:
         return
     tf.disable_v2_behavior()
     supplied.supply()
+    loader.serve()
     _forget_interface_of_version_2()
     sys.modules["tensorflow"] = LegacyTensorFlow(real)
     sys.meta_path.insert(0, finder.LegacyFinder())
@@ -56,6 +63,8 @@ class LegacyTensorFlow(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "contrib":
             return importlib.import_module(contrib_modules.NAME)
+        if name == "Tensor" and not tf.executing_eagerly():
+            return supplied.graph_tensor()
         if hasattr(tf, name):
             return getattr(tf, name)
         if "tensorflow." + name in sys.modules:

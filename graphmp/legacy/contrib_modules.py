@@ -6,7 +6,8 @@ import importlib
 import types
 from typing import Any, List, Set
 
-from graphmp.legacy import internals, missing, table
+from graphmp.legacy import internals, stand_ins, table
+from graphmp.legacy.estimator import loader
 
 NAME = "tensorflow.contrib"
 
@@ -30,9 +31,12 @@ class ContribModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         """Look in `table.NAMES`, then in the modules below, then in the sources of the row.
 
+        A name that nothing serves on this TensorFlow gets a stand-in if the script doesn't use it
+        yet.
+
         Raises:
-            GraphmpError: GMP018 (an AttributeError as well), if nothing serves the name on this
-                TensorFlow.
+            GraphmpError: GMP018 (an AttributeError as well), if nothing serves the name and the
+                script uses it.
             AttributeError: for a dunder name, or a package that TensorFlow 1.15.5 doesn't have
                 either.
         """
@@ -71,12 +75,13 @@ def _served(path: str, name: str, symbol: str) -> Any:
         try:
             return internals.fetch(source)
         except AttributeError:
-            continue
+            if source.startswith("tf:estimator") and loader.missing():
+                needs = loader.PACKAGE.replace("_", "-")
         except ImportError as error:
             if (error.name or "").partition(".")[0] != "tf_slim":
                 raise
             needs = "tf-slim"
-    raise missing.attribute(symbol, needs)
+    return stand_ins.attribute(symbol, needs)
 
 
 def _sources(path: str, name: str, symbol: str) -> List[str]:

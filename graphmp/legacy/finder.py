@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy import contrib_modules, internals, missing
+from graphmp.legacy import contrib_modules, internals, stand_ins
 
 # Folders of the TensorFlow package that hold code, not the public interface.
 SOURCE_PACKAGES = frozenset(
@@ -55,7 +55,7 @@ class LegacyFinder(importlib.abc.MetaPathFinder):
 
         Raises:
             GraphmpError: GMP018 (an ImportError as well), for a part of contrib that nothing
-                serves.
+                serves, where it gets no stand-in.
         """
         root, _, rest = fullname.partition(".")
         if root != "tensorflow" or rest.partition(".")[0] in SOURCE_PACKAGES:
@@ -63,7 +63,7 @@ class LegacyFinder(importlib.abc.MetaPathFinder):
         if rest in _EXAMPLES:
             module: Optional[types.ModuleType] = _example(rest)
         elif rest.partition(".")[0] == "contrib":
-            module = _contrib_module(rest[len("contrib.") :])
+            module = _contrib_module(fullname, rest[len("contrib.") :])
         else:
             module = _interface_module(rest)
         return (
@@ -98,12 +98,12 @@ def _example(path: str) -> types.ModuleType:
     return package
 
 
-def _contrib_module(path: str) -> Optional[contrib_modules.ContribModule]:
+def _contrib_module(fullname: str, path: str) -> Optional[types.ModuleType]:
     if contrib_modules.is_module(path):
         return contrib_modules.ContribModule(path)
     if not contrib_modules.is_module(path.partition(".")[0]):
         return None
-    raise missing.module(_requested() or path)
+    return stand_ins.module(fullname, path, _requested() or path)
 
 
 def _requested() -> str:

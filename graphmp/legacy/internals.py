@@ -6,6 +6,7 @@ The tables of this package name a source as text: `module`, `module:attribute.pa
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import pathlib
@@ -71,6 +72,7 @@ def loaded(module: types.ModuleType) -> types.ModuleType:
     return importlib.import_module(module.__name__)
 
 
+@functools.lru_cache(maxsize=None)
 def library_folders() -> List[str]:
     """Folders of code that is never the user's: graphmp, TensorFlow, tf-slim and importlib."""
     folders = [

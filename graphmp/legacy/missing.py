@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import types
 from typing import Optional
 
 import tensorflow.compat.v1 as tf
@@ -50,12 +51,17 @@ def _message(symbol: str, needs: Optional[str]) -> str:
     )
 
 
-def _users_line() -> str:
-    """file:line of the innermost frame outside of all libraries."""
+def users_frame() -> types.FrameType:
+    """The innermost frame outside of all libraries."""
     libraries = tuple(folder + os.sep for folder in internals.library_folders())
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(
         libraries + ("<frozen ",)
     ):
         frame = frame.f_back
+    return frame
+
+
+def _users_line() -> str:
+    frame = users_frame()
     return "%s:%d" % (frame.f_code.co_filename, frame.f_lineno)

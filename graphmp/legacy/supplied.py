@@ -91,8 +91,21 @@ SUPPLIED = (
 )
 
 
+def graph_tensor() -> type:
+    """The class of a graph's tensors, for `type(x) is tf.Tensor`.
+
+    On TensorFlow 2.16 and later it is a class below `tf.Tensor`, which eager tensors share.
+    """
+    ops = internals.fetch(_OPS)
+    return getattr(ops, "SymbolicTensor", tf.Tensor)
+
+
 def supply() -> None:
-    """Add each name of the table if missing, and the gradient that tf-slim forgot to register."""
+    """Add each name of the table if missing, and the gradient that tf-slim forgot to register.
+
+    The class of a graph's tensors gets the name that it had in TensorFlow 1.
+    """
+    graph_tensor().__name__ = graph_tensor().__qualname__ = "Tensor"
     for row in SUPPLIED:
         module = internals.fetch(row.module)
         if not _has(module, row.name):

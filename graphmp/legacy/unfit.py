@@ -7,6 +7,7 @@ from typing import AbstractSet, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
+from graphmp.legacy.estimator import loader
 
 POLICY = (
     "graphmp converts what TensorFlow 1 sessions train; for Keras and eager code:"
@@ -29,11 +30,8 @@ def without_estimator(error: BaseException, place: str) -> Optional[GraphmpError
     wanted = isinstance(error, (AttributeError, ImportError)) and "estimator" in str(error).lower()
     if not wanted or hasattr(tf, "estimator"):
         return None
-    text = (
-        "%s: tf.estimator is not in TensorFlow %s, which dropped it in 2.16: run the script on"
-        " TensorFlow 2.15.1, or on 1.15.5"
-    )
-    return GraphmpError("GMP026", text % (place, tf.__version__))
+    text = "%s: tf.estimator is not in TensorFlow %s, which dropped it in 2.16: %s"
+    return GraphmpError("GMP026", text % (place, tf.__version__, loader.CURE))
 
 
 def ran_as_version_1(path: str) -> str:

@@ -1,10 +1,10 @@
-"""Recognising a run that trains: one that writes a value that depends on a gradient."""
+"""Recognising runs that train: those that write a value that depends on a gradient."""
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import AbstractSet, Any, Iterable, List
 
-from graphmp.graph.state.live import ancestors, as_ops, is_update, is_write
+from graphmp.graph.state.live import ancestors, as_ops, is_update, is_write, variable_op
 from graphmp.graph.structure.calls import functions_named, with_callers
 from graphmp.policy.op_sets import CALLS
 from graphmp.scaling.losses.inside import training_functions
@@ -30,6 +30,29 @@ def trains(graph: Any, fetches: Any) -> bool:
         for _, gradient in call.results
     }
     return any(op.name in recorded for op in ancestors(writes, control=False))
+
+
+def updates(graph: Any, fetches: Any) -> bool:
+    """Whether fetching ops that train updates a trained variable, not only sums of gradients.
+
+    True as well if that can't be told: in functions, in an imported graph, and where no gradient is
+    taken with respect to a variable.
+    """
+    before = ancestors(as_ops(fetches, graph))
+    calls = [call for call in noted(graph) if not call.in_function]
+    named = {name for call in calls for name, _ in call.results}
+    trained = {
+        found.name for found in map(variable_op, _outputs_of(graph, named)) if found is not None
+    }
+    if not trained or _calls_training(graph, before):
+        return True
+    written = [variable_op(tensor) for op in before if is_write(op) for tensor in op.inputs]
+    return any(found is not None and found.name in trained for found in written)
+
+
+def _outputs_of(graph: Any, names: AbstractSet[str]) -> List[Any]:
+    ops = (op for op in graph.get_operations() if op.name in names)
+    return [tensor for op in ops for tensor in op.outputs]
 
 
 def _calls_training(graph: Any, ops: Iterable[Any]) -> bool:

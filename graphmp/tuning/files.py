@@ -1,4 +1,4 @@
-"""The file of costs: JSON of schema `graphmp.costs/1` (schema/graphmp.costs-1.schema.json).
+"""The file of costs: JSON of schema `graphmp.costs/1` (files/schema/graphmp.costs-1.schema.json).
 
 A tensor is written `float32[8,?,3]`, one of unknown rank `float32`; a time `[median, low, high,
 samples]` in nanoseconds, the interval null where a measurement was given up; a node `[measurement,
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-import pathlib
 import re
 from typing import Any, Dict, List, Optional
 
 from graphmp.errors import GraphmpError
+from graphmp.files.json_file import read_json
+from graphmp.files.schemas import COSTS
 from graphmp.tuning.costs import (
     CastTime,
     Costs,
@@ -36,18 +37,14 @@ def read(path: str) -> Costs:
     Raises:
         GraphmpError: GMP003 if it can't be read, GMP002 if it holds no costs.
     """
-    try:
-        value = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise GraphmpError("GMP003", "--costs=%s: cannot be read: %s" % (path, error)) from None
+    label = "--costs=%s" % path
+    accepted = "what `graphmp tune -o FILE` writes"
+    value = read_json(path, COSTS, accepted, label)
     try:
         return from_json(value)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        text = (
-            "--costs=%s: found no costs (%s: %s); accepted is what `graphmp tune -o FILE` writes"
-            " (schema %s)"
-        )
-        raise GraphmpError("GMP002", text % (path, type(error).__name__, error, SCHEMA)) from None
+    except (ArithmeticError, KeyError, TypeError, ValueError) as error:
+        text = "%s: found no costs (%s); accepted is %s (schema %s)"
+        raise GraphmpError("GMP002", text % (label, error, accepted, SCHEMA)) from None
 
 
 def dumps(costs: Costs) -> bytes:

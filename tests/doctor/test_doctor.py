@@ -41,6 +41,7 @@ GOOD = Installation(
         "rich": "13.0.0",
         "tf-keras": "2.21.0",
         "tf-slim": "1.1.0",
+        "tensorflow-estimator": "2.15.0",
     },
     probe=GOOD_PROBE,
     cpu_flags=frozenset(["avx512_bf16", "amx_bf16"]),
@@ -201,6 +202,18 @@ def test_a_package_that_breaks_tensorflow_is_the_first_thing_to_cure():
 NOTES = {
     "Python 3.8": (changed(OLD, python=(3, 8, 0)), "Python", "3.8.0", "use Python 3.7"),
     "no slim": (changed(without=["tf-slim"]), "tf-slim", "not installed", "pip install tf-slim"),
+    "no Estimator": (
+        changed(without=["tensorflow-estimator"]),
+        "Estimator",
+        "not installed",
+        "pip install tensorflow-estimator==2.15.0",
+    ),
+    "another Estimator": (
+        changed(packages={"tensorflow-estimator": "1.15.1"}),
+        "Estimator",
+        "tensorflow-estimator 1.15.1, for another TensorFlow",
+        "pip install tensorflow-estimator==2.15.0",
+    ),
     "bfloat16": (OLD, "bfloat16", "no bfloat16 convolutions", "float16; converting works"),
     "channels first": (OLD, "channels first", "does not train", "channels last"),
     "channels first in float16": (
@@ -271,6 +284,13 @@ FINE = {
     ),
     "Keras of 1.15": (OLD, "Keras", "Keras 2, built in"),
     "contrib": (OLD, "tf-slim", "not needed: tf.contrib is there"),
+    "Estimator": (
+        GOOD,
+        "Estimator",
+        "tensorflow-estimator 2.15.0, served under graphmp run and convert",
+    ),
+    "Estimator of 1.15": (OLD, "Estimator", "comes with TensorFlow 1.15"),
+    "Estimator of 2.15": (changed(version("2.15.1")), "Estimator", "comes with TensorFlow 2.15"),
     "no GPU": (
         GOOD,
         "GPU",

@@ -672,17 +672,16 @@ def test_missing_symbols_are_named_with_the_line_that_used_them(run, tmp_path):
         ("AttributeError", "learn.preprocessing", "learn.preprocessing.ByteProcessor"),
         ("AttributeError", "seq2seq.BasicDecoder", "seq2seq.BasicDecoder"),
         ("AttributeError", "real_valued_column", "layers.real_valued_column"),
-        ("ImportError", "viterbi_decode", "crf.viterbi_decode"),
-        ("ImportError", "shampoo", "opt.python.training.shampoo"),
     ]
     lines = MISSING.splitlines()
     numbers = [
         next(number for number, text in enumerate(lines, 1) if use in text) for _, use, _ in uses
     ]
-    assert results[:7] == [
+    assert results[:5] == [
         line % (kind, script, number, symbol, tf.VERSION)
         for number, (kind, _, symbol) in zip(numbers, uses)
     ]
+    assert results[5:7] == ["None", "None"]  # imported, and not used
     assert results[7] == "default"
     assert (
         results[8]
@@ -746,6 +745,22 @@ NEEDED = [
         False,
     ),
     ({"train.py": "import model", "other.py": "import tensorflow"}, False),
+    (
+        {
+            "train.py": "import tensorflow.compat.v1 as tf\nimport model",
+            "model.py": "from tensorflow.contrib import layers",
+        },
+        True,
+    ),
+    (
+        {
+            "train.py": (
+                "import tensorflow.compat.v1 as tf\ntry:\n    from tensorflow.contrib import layers"
+                "\nexcept ImportError:\n    layers = None"
+            )
+        },
+        False,
+    ),
     ({"train.py": "import tensorflow\nprint 1"}, False),
     ({"train.py": "import tensorflow, broken", "broken.py": "print 1"}, True),
 ]
@@ -801,17 +816,37 @@ NUMPY = """
         refused = np.array([[1], [1, 2]], np.float32)
     except ValueError:
         refused = True
-    print(json.dumps([kinds, values, shapes, numbers, [[array.dtype.name, array.shape] for array in ragged], refused]))
+    same, copied = np.array(six, copy=False), np.array(six, np.float32, copy=False)
+    copies = [np.shares_memory(same, six), copied.dtype.name, np.array([1, 2], copy=False).tolist()]
+    print(json.dumps([kinds, values, shapes, numbers, [[array.dtype.name, array.shape] for array in ragged], refused, copies]))
 """
 
 
 def test_numpy_has_its_old_names_and_arguments(run, tmp_path):
-    kinds, values, shapes, numbers, ragged, refused = run(NUMPY, tmp_path)
+    kinds, values, shapes, numbers, ragged, refused, copies = run(NUMPY, tmp_path)
     assert kinds == ["float64", "i", "bool", "U"]
     assert values == [float("inf"), 2.0, 3, 6, False]
     assert shapes == [[2, 3], [3, 2], [3, 2], [6]]
     assert numbers == [[False, True, True, False], 1.5, "float64", [1, 2]]
     assert ragged == [["object", [4, 2]], ["object", [2]]] and refused
+    assert copies == [True, "float32", [1, 2]]
+
+
+TENSORS = """
+    import json
+    import tensorflow as tf
+    x = tf.placeholder(tf.float32, [2])
+    w = tf.get_variable("w", [2])
+    print(json.dumps([
+        type(x) is tf.Tensor, type(x + w) == tf.Tensor, {tf.Tensor: 1}[type(tf.constant(1))],
+        isinstance(w, tf.Tensor), type(x).__name__, str(type(x)), hasattr(tf.Tensor, "get_shape"),
+    ]))
+"""
+
+
+def test_tensors_are_of_the_class_tensor(run, tmp_path):
+    name = "<class 'tensorflow.python.framework.ops.Tensor'>"
+    assert run(TENSORS, tmp_path) == [True, True, 1, False, "Tensor", name, True]
 
 
 LIBRARIES = """

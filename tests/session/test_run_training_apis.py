@@ -1,6 +1,6 @@
 """`graphmp run` under TensorFlow's own ways to train.
 
-Keras in graph mode, Estimator, Supervisor with a queue, threads.
+Keras in graph mode, Supervisor with a queue, threads.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-import tensorflow.compat.v1 as tf
 
-ON_1 = tf.VERSION.startswith("1.")
 BEGIN = """
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -29,16 +27,6 @@ model = tf.keras.Sequential(layers)
 model.compile(tf.keras.optimizers.SGD(0.0001), "mse")
 for loss in model.fit(X, Y, batch_size=16, epochs=4, shuffle=False, verbose=0).history["loss"]:
     print("%.6f" % loss)
-"""
-ESTIMATOR = """
-def model_fn(features, labels, mode):
-    loss, train = net(features, labels)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
-feed = lambda: tf.data.Dataset.from_tensors((X, Y)).repeat()
-estimator = tf.estimator.Estimator(model_fn, "model", tf.estimator.RunConfig(tf_random_seed=1))
-for _ in range(2):
-    estimator.train(feed, steps=3)
-    print("%.6f" % estimator.evaluate(feed, steps=1)["loss"])
 """
 SUPERVISOR = """
 queue = tf.FIFOQueue(4, [tf.float32, tf.float32], [[32, 8], [32, 1]])
@@ -71,12 +59,6 @@ print("steps %d" % session.run(count), "%.6f" % session.run(loss))
     "script, within",
     [
         pytest.param(KERAS, 0.01, id="keras"),
-        pytest.param(
-            ESTIMATOR,
-            0.01,
-            id="estimator",
-            marks=pytest.mark.skipif(not ON_1, reason="TensorFlow 2.21 has no Estimator"),
-        ),
         pytest.param(SUPERVISOR, 0.01, id="supervisor"),
         pytest.param(THREADS, 0.3, id="threads"),  # updates of threads race
     ],

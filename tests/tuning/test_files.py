@@ -72,7 +72,7 @@ def test_the_same_costs_give_the_same_bytes():
 
 def schema():
     name = "graphmp.costs-1.schema.json"
-    return json.loads((ROOT / "graphmp" / "tuning" / "schema" / name).read_text("utf-8"))
+    return json.loads((ROOT / "graphmp" / "files" / "schema" / name).read_text("utf-8"))
 
 
 def is_valid(value):

@@ -30,7 +30,7 @@ from graphmp.config import Config
 from graphmp.conversion.conversion import Conversion
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import write_atomic
+from graphmp.files.single import write_atomic
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.rewrite.decisions import in_half

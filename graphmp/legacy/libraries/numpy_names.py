@@ -49,7 +49,7 @@ _SPELLINGS = {
 
 @functools.lru_cache(maxsize=None)  # once a process
 def restore() -> None:
-    """Restore removed names, `newshape` of `np.reshape`, and arrays of ragged rows."""
+    """Restore names, `newshape` of `np.reshape`, arrays of ragged rows, and `copy=False`."""
     for name, value in _PYTHON_TYPES.items():
         _put(name, value)
     for name, spelling in _SPELLINGS.items():
@@ -58,6 +58,8 @@ def restore() -> None:
         _put(function.__name__, function)
     if "newshape" not in inspect.signature(np.reshape).parameters:
         np.reshape = _with_newshape(np.reshape)
+    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+        np.array = _with_needed_copies(np.array)
     if np.lib.NumpyVersion(np.__version__) >= "1.24.0":
         np.array, np.asarray = _with_objects(np.array), _with_objects(np.asarray)
 
@@ -92,6 +94,21 @@ def _with_newshape(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*([kwargs.pop("a")] if "a" in kwargs else []), *args, **kwargs)
 
     return reshape
+
+
+def _with_needed_copies(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.array` for which `copy=False` means a copy where one is needed, as before NumPy 2."""
+
+    @functools.wraps(original)
+    def array(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except ValueError as error:
+            if "Unable to avoid copy" not in str(error):
+                raise
+        return original(*args, **dict(kwargs, copy=None))
+
+    return array
 
 
 def _with_objects(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.session.live.restored import RestoredScales
 from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
-from graphmp.session.training import trains
+from graphmp.session.training import trains, updates
 from graphmp.session.tuned.costs_file import CostsFile
 from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.streams import Replay
@@ -101,6 +101,7 @@ class LiveGraph(Owner):
         fate: the fate of the graph.
         number: unique for each graph.
         steps: the number of runs that trained, counted by the callers.
+        updates: the number of those that did more than sum gradients up.
         gave_up: whether the graph can't be converted and trains in float32.
         observer: receives the graph's events.
         debug: whether to find the first op that isn't finite in each run that trains.
@@ -115,6 +116,7 @@ class LiveGraph(Owner):
         self.fate = Fate()
         self.number = next(_NUMBERS)
         self.steps = 0
+        self.updates = 0
         self.gave_up = False
         self.observer = observer
         self.debug = False
@@ -123,6 +125,7 @@ class LiveGraph(Owner):
         self._graph = weakref.ref(graph)
         self._lock = threading.RLock()
         self._trains: Dict[Any, bool] = {}  # for each op that has run
+        self._updates: Dict[Any, bool] = {}  # for each op that has run in a step
         self._restored = RestoredScales()
 
     @property
@@ -217,13 +220,32 @@ class LiveGraph(Owner):
         if self.tuning is not None:
             self.tuning.checkpoint(path)
 
-    def trained(self, ops: Tuple[Any, ...], values: Sequence[Any], turn: Turn) -> None:
-        """Called after a run that trained, with the values of `turn.watched`."""
+    def trained(
+        self,
+        ops: Tuple[Any, ...],
+        values: Sequence[Any],
+        turn: Turn,
+        originals: Sequence[Any],
+    ) -> None:
+        """Called after a run that trained.
+
+        Args:
+            ops: what was run.
+            values: those of `turn.watched`.
+            turn: the run's.
+            originals: what the caller asked for.
+        """
         self.steps += 1
+        self.updates += any(self._is_update(op) for op in originals)
         watch = turn.conversion.watch if turn.conversion is not None else None
         if values and watch is not None:
             for step in watch.seen(ops, values, self.steps):
                 self.observer.not_finite(self, step)
+
+    def _is_update(self, op: Any) -> bool:
+        if op not in self._updates:
+            self._updates[op] = bool(self._trains[op]) and updates(op.graph, [op])
+        return self._updates[op]
 
     def scale_state(self, session: Any) -> Tuple[int, List[float]]:
         """The number of skipped steps, and each dynamic loss scale, as a session has them now."""

@@ -88,7 +88,7 @@ class _MappedDoors:
         else:
             fed = tuple((fed_tensor(key), value) for key, value in feeds.items())
             turn = live.turn(Request(session, ran, fed, trains, not given.trace_level))
-        results = _finished(live, trains, turn, run, len(fetches))
+        results = _finished(live, trains, turn, run, len(fetches), ran)
         return [cast_back(tensor, value) for tensor, value in zip(fetches, results)]
 
     def make_callable(
@@ -204,6 +204,7 @@ def _finished(
     turn: Turn,
     run: Callable[[Turn], Tuple[Key, List[Any]]],
     count: int,
+    originals: Sequence[Any],
 ) -> List[Any]:
     """The first results of a run, after looking at the others.
 
@@ -213,6 +214,7 @@ def _finished(
         turn: what computes it.
         run: the run, which returns the ops that ran and the results.
         count: of the results to return.
+        originals: what the caller asked for.
 
     Raises:
         Exception: what the run raised, unless it is repeated in another turn.
@@ -222,13 +224,13 @@ def _finished(
     except BaseException as error:
         other = turn.fails(error)
         if other is not None:
-            return _finished(live, trains, other, run, count)
+            return _finished(live, trains, other, run, count, originals)
         if isinstance(error, tf.errors.OpError):
             raise of_original(error, turn.nodes) from None
         raise
     extra = len(results) - len(turn.extra)
     if trains:
-        live.trained(key, results[count:extra], turn)
+        live.trained(key, results[count:extra], turn, originals)
     turn.ends(results[extra:])
     return results[:count]
 
@@ -267,7 +269,7 @@ class _Callable:
         timed = not self._options.run_options.trace_level
         fed = tuple(zip(self._feeds, args))
         turn = self._live.turn(Request(self._session, ran, fed, trains, timed))
-        found = _finished(self._live, trains, turn, run, len(self._fetches))
+        found = _finished(self._live, trains, turn, run, len(self._fetches), ran)
         return [cast_back(tensor, value) for tensor, value in zip(self._fetches, found)]
 
     def _made_for(self, turn: Turn, trains: bool) -> Tuple[Key, Any]:

@@ -10,7 +10,7 @@ import pathlib
 from typing import Optional
 
 from graphmp.errors import GraphmpError
-from graphmp.graph.io.files import write_atomic
+from graphmp.files.single import write_atomic
 from graphmp.tuning import files
 from graphmp.tuning.costs import Costs
 from graphmp.tuning.machine import matches_this_machine

@@ -1,0 +1,109 @@
+"""What a Python file imports, and what it uses of TensorFlow, read off its source."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+_ADAPTED = frozenset(("disable_eager_execution", "disable_v2_behavior"))
+_CONTRIB = "tensorflow.contrib"
+NUMPY = "Tensor.numpy"
+
+
+class FileFacts(NamedTuple):
+    """One file's uses of TensorFlow, and its imports.
+
+    Attributes:
+        plain: whether it imports `tensorflow` itself.
+        adapted: whether it asks for TensorFlow 1 in a way that TensorFlow 2 has.
+        contrib: whether it imports a part of contrib, without a condition.
+        imports: dotted names.
+        names: the parts of `tensorflow` that it uses, by line.
+    """
+
+    plain: bool
+    adapted: bool
+    contrib: bool
+    imports: List[str]
+    names: List[Tuple[int, str]]
+
+
+def read(path: pathlib.Path, folder: pathlib.Path) -> Optional[FileFacts]:
+    """The facts of a file; None if it can't be parsed.
+
+    Args:
+        path: the file.
+        folder: the folder from which it is imported, for relative imports.
+    """
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    package = path.parent.relative_to(folder).parts
+    imports = [name for node in ast.walk(tree) for name in _imported(node, package)]
+    plain = any(
+        name.split(".")[0] == "tensorflow" and not name.startswith("tensorflow.compat")
+        for name in imports
+    )
+    contrib = any(
+        name.startswith(_CONTRIB) for node in tree.body for name in _imported(node, package)
+    )
+    adapted = any(map(_is_adapted, ast.walk(tree)))
+    return FileFacts(plain, adapted, contrib, imports, list(_used(tree)))
+
+
+def _used(tree: ast.AST) -> Iterator[Tuple[int, str]]:
+    """Line and dotted name of each part of `tensorflow` that a file uses.
+
+    For example `train.AdamOptimizer` for `tf.train.AdamOptimizer`.
+    """
+    aliases: Dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            aliases.update(
+                (alias.asname or "tensorflow", "")
+                for alias in node.names
+                if alias.name == "tensorflow"
+            )
+        elif isinstance(node, ast.ImportFrom) and node.module == "tensorflow":
+            aliases.update((alias.asname or alias.name, alias.name) for alias in node.names)
+            yield from ((node.lineno, alias.name) for alias in node.names if alias.name != "*")
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "numpy"
+            and not node.args
+        ):
+            yield node.lineno, NUMPY
+        parts: List[str] = []
+        inner: ast.AST = node
+        while isinstance(inner, ast.Attribute):
+            parts.insert(0, inner.attr)
+            inner = inner.value
+        if parts and isinstance(inner, ast.Name) and inner.id in aliases:
+            yield inner.lineno, ".".join(filter(None, [aliases[inner.id], *parts]))
+
+
+def _imported(node: ast.AST, package: tuple) -> Iterator[str]:
+    """Dotted names that an import statement may load: `from a import b` may mean the module a.b."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.name
+    elif isinstance(node, ast.ImportFrom):
+        above = package[: len(package) - node.level + 1] if node.level else ()
+        module = ".".join(above + ((node.module,) if node.module else ()))
+        for alias in node.names:
+            yield module + "." + alias.name if module else alias.name
+
+
+def _is_adapted(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        inner = getattr(node.value, "attr", getattr(node.value, "id", ""))
+        return node.attr in _ADAPTED or (node.attr == "v1" and inner == "compat")
+    if isinstance(node, ast.Name):
+        return node.id in _ADAPTED
+    return any(
+        "compat.v1" in name or name.rpartition(".")[2] in _ADAPTED for name in _imported(node, ())
+    )
