@@ -25,6 +25,7 @@ ROOMS = {
     "recipe": ["graph", "loss_scale", "policy", "report", "rewrite", "scaling", "tf_hooks"],
     "session": [
         "compare",
+        "files",
         "graph",
         "loss_scale",
         "policy",
@@ -76,11 +77,12 @@ ROOMS = {
         "verify",
     ],
     "doctor": [],
-    "tuning": ["doctor"],
+    "tuning": ["doctor", "files"],
     "bench": [
         "conversion",
         "doctor",
         "feeds",
+        "files",
         "gate",
         "graph",
         "inspect",

@@ -16,7 +16,7 @@ from graphmp.files.json_file import read_json
 
 pytestmark = pytest.mark.unit
 
-NAMES = (schemas.REPORT, schemas.AUDIT, schemas.DIFF)
+NAMES = (schemas.REPORT, schemas.AUDIT, schemas.DIFF, schemas.COSTS)
 REPORT = {
     "schema": "graphmp.report/1",
     "changes": [{"node": "x", "change": "node added", "kind": "cast down", "reason": "r"}],
@@ -51,14 +51,16 @@ def test_a_schema_is_one_and_uses_known_keywords(name):
 
 
 def keywords(rule):
-    """All keywords in a schema."""
+    """All keywords in a schema, or in a list of schemas."""
+    if isinstance(rule, list):
+        return set().union(*map(keywords, rule))
     if not isinstance(rule, dict):
         return set()
     found = set(rule)
     for keyword in ("properties", "definitions"):
         for inner in rule.get(keyword, {}).values():
             found |= keywords(inner)
-    for keyword in ("items", "additionalProperties", "propertyNames"):
+    for keyword in ("anyOf", "items", "additionalProperties", "propertyNames"):
         found |= keywords(rule.get(keyword))
     return found
 
