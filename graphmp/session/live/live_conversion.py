@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import AbstractSet, Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set
+from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -17,10 +17,12 @@ from graphmp.report.report import check_variables
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.session.live.clones import Clones
 from graphmp.session.live.closure import nodes_to_clone
+from graphmp.session.live.earlier import Earlier, Settling, digested
 from graphmp.session.live.export import exported
 from graphmp.session.live.finite import FiniteWatch, WatchedLoss
 from graphmp.session.live.losses import watched_losses
 from graphmp.session.live.nodes import LiveNodes, unconverted
+from graphmp.session.live.reused import kept_with
 from graphmp.tf_hooks.gradient_calls import noted
 
 
@@ -37,6 +39,7 @@ class LiveConversion(NamedTuple):
         nodes: the graph's nodes and their clones.
         losses: the losses whose steps can be checked for finite values.
         watch: detects steps that are not finite; None without such losses.
+        results: what the next conversion goes by.
     """
 
     original: Optional[tf.MetaGraphDef]
@@ -47,6 +50,7 @@ class LiveConversion(NamedTuple):
     nodes: LiveNodes
     losses: Sequence[WatchedLoss]
     watch: Optional[FiniteWatch]
+    results: Earlier
 
     def checks(self) -> List[Any]:
         """The ops whose results tell whether gradients are finite.
@@ -56,34 +60,48 @@ class LiveConversion(NamedTuple):
         return [tensor.op for loss in self.losses for tensor in loss.flags or loss.gradients]
 
 
-def convert(graph: Any, config: Config, added: FrozenSet[str], debug: bool) -> LiveConversion:
-    """Convert a live graph beside itself.
+def convert(
+    graph: Any,
+    config: Config,
+    earlier: Optional[LiveConversion],
+    trained: Sequence[Any],
+    debug: bool,
+) -> LiveConversion:
+    """Convert a live graph beside itself, or what is new in it.
 
     Args:
         graph: the tf.Graph.
         config: the options.
-        added: names of the nodes that earlier conversions added; their variables are shared, the
-            others become unused.
+        earlier: the conversion before, whose clones serve again; None for the first.
+        trained: ops that train, which `earlier` doesn't know.
         debug: whether to find the first op that isn't finite in each run that trains.
 
     Raises:
         GraphmpError: as `graphmp.convert`.
     """
     start = time.time()
-    original = exported(graph, added)
+    nodes = earlier.nodes if earlier is not None else unconverted()
+    before = earlier.results if earlier is not None else Earlier()
+    wanted = before.to_convert(graph, trained, nodes.added) if earlier is not None else None
+    original = exported(graph, nodes.added, wanted)
+    settling = Settling(before.settled)
     done = rewrite(
         original,
         config,
         policies.load(config.compute_dtype, config.op_policy),
         recorded=noted(graph),
+        solve=settling,
     )
     check_variables(original, done.meta_graph)
     after = GraphView(done.meta_graph.graph_def)
-    wanted = nodes_to_clone(original.graph_def, after, _shared(after, added))
-    clones = Clones(graph, after, original.graph_def, wanted)
+    shared = _shared(after, nodes.added)
+    cloned = nodes_to_clone(original.graph_def, after, shared)
+    reused = before.reused(after, cloned, shared)
+    clones = Clones(graph, after, original.graph_def, cloned - reused.keys(), reused=reused)
     clones.add()
-    known = {node.name for node in original.graph_def.node}
-    nodes = unconverted(added).with_clones(clones, after, known)
+    known = frozenset(node.name for node in original.graph_def.node)
+    results = Earlier(known, {**reused, **clones.names}, digested(after), settling.decided)
+    nodes = kept_with(graph, nodes, results).with_clones(clones, after, known)
     warnings = done.record.warnings + nothing_in_half(after.graph_def, config, done.record)
     seconds = time.time() - start
     losses = watched_losses(
@@ -91,7 +109,7 @@ def convert(graph: Any, config: Config, added: FrozenSet[str], debug: bool) -> L
     )
     watch = FiniteWatch(losses, nodes.stand_ins.originals(), debug) if losses else None
     return LiveConversion(
-        original, done.meta_graph, done.record, warnings, seconds, nodes, losses, watch
+        original, done.meta_graph, done.record, warnings, seconds, nodes, losses, watch, results
     )
 
 

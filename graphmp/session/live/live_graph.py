@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graphmp.config import Config
-from graphmp.graph.state.live import ancestors
 from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.later import followed
 from graphmp.session.live.live_conversion import LiveConversion, convert
 from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.session.live.restored import RestoredScales
+from graphmp.session.live.savers import LateSavers
 from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
 from graphmp.session.training import trains
@@ -22,7 +22,6 @@ from graphmp.session.training import trains
 _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: objects that refer to each other are freed together
 _LOCK = threading.Lock()
 _NUMBERS = itertools.count()
-_SAVES = ("SaveV2", "RestoreV2")
 _UNCONVERTED = unconverted()
 
 
@@ -103,6 +102,7 @@ class LiveGraph:
         self._graph = weakref.ref(graph)
         self._lock = threading.RLock()
         self._trains: Dict[Any, bool] = {}  # for each op that has run
+        self._savers: Optional[LateSavers] = None
         self._restored = RestoredScales()
 
     @property
@@ -113,8 +113,7 @@ class LiveGraph:
     def prepare(self, session: Any, ops: List[Any]) -> bool:
         """Called before a run of a session: converts the graph if needed.
 
-        A conversion is needed for new ops that train, or that save by a Saver unknown to the
-        clones.
+        New ops that train are converted, other new ones are mapped to the clones.
 
         Returns:
             Whether it trains.
@@ -158,10 +157,14 @@ class LiveGraph:
         """Make the conversion include ops that never ran before."""
         found = {op: trains(op.graph, [op]) for op in ops}
         late = [op for op in ops if not self.nodes.knows(op.name)]
-        if late and not self.gave_up and (any(found[op] for op in late) or self._saves(late)):
-            self._try_to_convert()
-        elif late and self.converted is not None:
-            self.converted = self.converted._replace(nodes=followed(self.nodes, late))
+        trained = [op for op in late if found[op]]
+        if trained and not self.gave_up:
+            self._try_to_convert(trained)
+            late = [op for op in ops if not self.nodes.knows(op.name)]
+        if late and self.converted is not None and self._savers is not None:
+            nodes = self._savers.mapped(self.nodes, late)
+            nodes = followed(nodes, [op for op in late if not nodes.knows(op.name)])
+            self.converted = self.converted._replace(nodes=nodes)
         self._trains.update(found)
         if self.converted is not None:
             scales = self.converted.record.scales
@@ -169,27 +172,22 @@ class LiveGraph:
                 nodes=with_scales(self.nodes, self._trains, scales)
             )
 
-    def _saves(self, ops: List[Any]) -> bool:
-        """Whether a Saver made after the conversion is about to run.
-
-        It must include the loss scale.
-        """
-        return self.converted is not None and any(
-            op.type in _SAVES and op.name not in self.nodes.known for op in ancestors(ops)
-        )
-
-    def _try_to_convert(self) -> None:
+    def _try_to_convert(self, trained: List[Any]) -> None:
         self.fate.converted = True
         try:
-            self._convert()
+            self._convert(trained)
         except Exception as error:
             self.gave_up = self.observer.failed(error)
             if not self.gave_up:
                 raise
 
-    def _convert(self) -> None:
+    def _convert(self, trained: List[Any]) -> None:
         graph = self._graph()
         assert graph is not None  # a run of it is in progress
-        self.converted = convert(graph, self.config, self.nodes.added, self.debug)
+        self.converted = convert(graph, self.config, self.converted, trained, self.debug)
+        self._savers = LateSavers(
+            graph, self.config, self.converted.record, self.converted.nodes
+        )
+        self._trains.clear()  # what came late may read new clones
         self.observer.converted(self)
         self.converted = self.converted._replace(original=None, meta_graph=None)
