@@ -48,9 +48,7 @@ class Decisions(NamedTuple):
         return {unit.node for unit, p in self.units() if p.colour == HALF}
 
 
-def decided(
-    problem: Problem, settled: Mapping[Unit, Paint] = MappingProxyType({})
-) -> Decisions:
+def decided(problem: Problem, settled: Mapping[Unit, Paint] = MappingProxyType({})) -> Decisions:
     """Decisions on a body: it is painted, then its casts are placed.
 
     Args:

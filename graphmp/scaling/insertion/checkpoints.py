@@ -163,11 +163,7 @@ def _savers(view: GraphView, trained: AbstractSet[str]) -> Iterator[Tuple[str, s
             if n.op == "RestoreV2" and other.rpartition("/")[0] == scope
         ]
         restore_op = "%s/restore_all" % scope
-        if (
-            restores
-            and restore_op in view.nodes
-            and view.nodes[restore_op].op == "NoOp"
-        ):
+        if restores and restore_op in view.nodes and view.nodes[restore_op].op == "NoOp":
             seen.add(scope)
             yield name, restore_op, view.inputs(restores[0])[0]
 

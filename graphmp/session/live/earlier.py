@@ -26,7 +26,7 @@ from graphmp.rewrite.units import Unit
 from graphmp.session.live.closure import with_dependents
 from graphmp.tf_hooks.gradient_calls import noted
 
-Settled = Dict[str, Dict[Unit, Paint]]
+Settled = Mapping[str, Mapping[Unit, Paint]]
 
 
 class Earlier(NamedTuple):
@@ -39,10 +39,10 @@ class Earlier(NamedTuple):
         settled: the colour of each unit, by graph body.
     """
 
-    converted: FrozenSet[str] = frozenset()
-    clones: Mapping[str, str] = {}
-    digests: Mapping[str, bytes] = {}
-    settled: Settled = {}
+    converted: FrozenSet[str]
+    clones: Mapping[str, str]
+    digests: Mapping[str, bytes]
+    settled: Settled
 
     def reused(
         self, after: GraphView, wanted: AbstractSet[str], shared: AbstractSet[str]
@@ -100,6 +100,9 @@ class Earlier(NamedTuple):
         return {op.name for op in found if op.name in new} | self.converted
 
 
+NOTHING = Earlier(frozenset(), {}, {}, {})  # before the first conversion
+
+
 class Settling:
     """Decides on graph bodies as an earlier conversion did, and keeps what is decided.
 
@@ -109,7 +112,7 @@ class Settling:
 
     def __init__(self, settled: Settled):
         self._settled = settled
-        self.decided: Settled = {}
+        self.decided: Dict[str, Dict[Unit, Paint]] = {}
 
     def __call__(self, problem: Problem) -> Decisions:
         """Decisions on a body, for `rewrite`."""

@@ -67,9 +67,7 @@ def _trim(meta_graph: tf.MetaGraphDef) -> None:
             entries[:] = [entry for entry in kept if entry is not None]
 
 
-def _trimmed(
-    kind: str, field: str, data: bytes, present: AbstractSet[str]
-) -> Optional[bytes]:
+def _trimmed(kind: str, field: str, data: bytes, present: AbstractSet[str]) -> Optional[bytes]:
     """A collection's entry, a context without the missing nodes; None if its node is missing."""
     message = parse(kind, data)
     name = getattr(message, field, "")

@@ -17,7 +17,7 @@ from graphmp.report.report import check_variables
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.session.live.clones import Clones
 from graphmp.session.live.closure import nodes_to_clone
-from graphmp.session.live.earlier import Earlier, Settling, digested
+from graphmp.session.live.earlier import NOTHING, Earlier, Settling, digested
 from graphmp.session.live.export import exported
 from graphmp.session.live.finite import FiniteWatch, WatchedLoss
 from graphmp.session.live.losses import watched_losses
@@ -81,7 +81,7 @@ def convert(
     """
     start = time.time()
     nodes = earlier.nodes if earlier is not None else unconverted()
-    before = earlier.results if earlier is not None else Earlier()
+    before = earlier.results if earlier is not None else NOTHING
     wanted = before.to_convert(graph, trained, nodes.added) if earlier is not None else None
     original = exported(graph, nodes.added, wanted)
     settling = Settling(before.settled)

@@ -185,9 +185,7 @@ class LiveGraph:
         graph = self._graph()
         assert graph is not None  # a run of it is in progress
         self.converted = convert(graph, self.config, self.converted, trained, self.debug)
-        self._savers = LateSavers(
-            graph, self.config, self.converted.record, self.converted.nodes
-        )
+        self._savers = LateSavers(graph, self.config, self.converted.record, self.converted.nodes)
         self._trains.clear()  # what came late may read new clones
         self.observer.converted(self)
         self.converted = self.converted._replace(original=None, meta_graph=None)

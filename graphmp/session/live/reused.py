@@ -24,9 +24,7 @@ def kept_with(graph: Any, nodes: LiveNodes, results: Earlier) -> LiveNodes:
     later = {
         name: clone
         for name, clone in nodes.stand_ins.names.items()
-        if name not in results.converted
-        and name not in nodes.savers
-        and name in nodes.known
+        if name not in results.converted and name not in nodes.savers and name in nodes.known
     }
     replaced = set(nodes.stand_ins.names.values()) - serve - set(later.values())
     ops = [graph.get_operation_by_name(name) for name in sorted(replaced)]
