@@ -96,6 +96,20 @@ def test_a_late_saver_restores_what_another_saved(session, tmp_path, options):
         assert session.run("graphmp/loss_scale/current:0") == scale
 
 
+def test_a_late_saver_restores_a_float32_checkpoint(session, tmp_path):
+    saver = tf.train.Saver()
+    with tf.Session(graph=session.graph) as plain:
+        plain.run([v.initializer for v in tf.global_variables()])
+        path = saver.save(plain, str(tmp_path / "float32"))
+        expected = plain.run("layer0/w:0")
+    assert scales(path) == set()
+    saver.restore(session, path)
+    np.testing.assert_array_equal(session.run("layer0/w:0"), expected)
+    if has_scale(session):
+        assert session.run("graphmp/loss_scale/current:0") == 2.0**15
+    session.run("train", FEED)
+
+
 def test_a_saver_of_other_variables_is_left_alone(session, tmp_path):
     """The scale belongs to the variables that are trained."""
     kept = clones(
