@@ -39,7 +39,9 @@ HEAD = """\
 Scripts of public TensorFlow 1 projects, as they are, under `graphmp run`. `tools/scripts.py` makes
 this table from clones of the repositories, by the recipes in `tools/scripts.json`: small made-up
 data, a few seconds of training on a CPU, in float32 and in float16. Seeds are the scripts' own, and
-most set none: losses are to be of one size, not equal. Made %s.
+most set none: losses are to be of one size, not equal. A run that takes longer than the limit is
+interrupted, so that its last loss may be an earlier step's. Seconds include imports, on two busy
+cores that emulate float16. Made %s.
 
 """
 
@@ -104,7 +106,9 @@ def measured_row(recipe: Dict[str, Any], repos: pathlib.Path, limit: float) -> D
         "losses": [_ends(plain.losses), _ends(mixed.losses)],
         "seconds": [round(plain.seconds, 1), round(mixed.seconds, 1)],
     }
-    row["runs"] = bool(row["float16"] == "" and covered and all(map(math.isfinite, mixed.losses)))
+    row["runs"] = bool(
+        not row["float16"] and row["steps"] and covered and all(map(math.isfinite, mixed.losses))
+    )
     return row
 
 
