@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from types import MappingProxyType
+from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from graphmp.graph.shapes.shapes import with_inferred_shapes
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
@@ -52,13 +53,20 @@ class Decisions(NamedTuple):
         return {unit.node for unit, p in self.units() if p.colour == HALF}
 
 
-def decided(problem: Problem) -> Decisions:
+def decided(problem: Problem, settled: Mapping[Unit, Paint] = MappingProxyType({})) -> Decisions:
     """Decisions on a body: it is painted, then its casts are placed.
+
+    Args:
+        problem: the body.
+        settled: units whose colour an earlier conversion chose. They keep it, unless they share
+            their dtype with a unit that isn't among them.
 
     Raises:
         GraphmpError: GMP002 for a --fetch that names no node, GMP008 for an invalid graph.
     """
     graph, groups, wanted = painted(problem)
+    if settled:
+        _settle(graph, groups, wanted, settled)
     dtype = problem.config.compute_dtype
     prediction = predicted(problem.config.costs, dtype)
     if prediction is None:
@@ -91,6 +99,19 @@ def painted(problem: Problem) -> Tuple[TypedGraph, Groups, List[Paint]]:
     )
     groups = Groups(graph, policy.allow)
     return graph, groups, paint(graph, groups, pinned, guards, config, policy, op_defs)
+
+
+def _settle(
+    graph: TypedGraph, groups: Groups, wanted: List[Paint], settled: Mapping[Unit, Paint]
+) -> None:
+    """Give units that an earlier conversion decided on their colours."""
+    for members in groups.members:
+        earlier = [settled.get(graph.units[member]) for member in members]
+        colours = {paint.colour if paint is not None else None for paint in earlier}
+        if len(colours) == 1 and None not in colours:
+            for member, paint in zip(members, earlier):
+                if paint is not None:
+                    wanted[member] = paint
 
 
 def _typed(problem: Problem) -> TypedGraph:

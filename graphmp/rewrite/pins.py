@@ -4,7 +4,8 @@ Rules in order; the first that applies is the reason.
 
 1. Inserted loss scaling. Reads of references and resources: the dtype is the variable's.
 2. Statistics of a batch normalisation (`U`).
-3. The op doesn't support half precision, or has no kernel for it; the flow of a TensorArray.
+3. The op doesn't support half precision, has no kernel for it, or one that fails for the node's
+   shapes; the flow of a TensorArray.
 4. Fetched nodes: signatures, --fetch, definitions of variables, and outputs of the model in
    collections.
 5. --keep_float32.
@@ -22,7 +23,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.shapes.shapes import recorded_size
+from graphmp.graph.shapes.shapes import recorded_dimensions, recorded_size
 from graphmp.graph.state.state import definitions, variable_behind
 from graphmp.graph.structure.view import Port, parse_input
 from graphmp.naming import SCOPE
@@ -42,6 +43,7 @@ from graphmp.policy.reason import (
     Reason,
     user_rule,
 )
+from graphmp.policy.shape_faults import Dimensions, fault
 from graphmp.policy.traits import (
     EXACT_INTEGERS,
     HANDLE_OPS,
@@ -58,6 +60,7 @@ _OWN = Reason(LOSS_SCALE, "computes in float32")
 _OWN_CAST = Reason(OWN_CAST, "the model casts here itself")
 _STATISTICS = Reason(STATISTICS, "a normalisation keeps its mean and variance in float32")
 _UPDATE = Reason(UPDATE, "computes in float32 on gradients")
+_CHANNELS_FIRST = (b"NCHW", b"NCDHW")
 _SMALL_TABLE = 8  # a table may be cast itself if a look-up's result is this many times larger
 
 
@@ -108,7 +111,24 @@ def unsupported(
         return Reason(NO_KERNEL, "%s takes no %s" % (op, compute_dtype))
     if op in without_kernel(compute_dtype):
         return Reason(NO_KERNEL, "%s has none of %s on every device" % (op, compute_dtype))
-    return None
+    found = fault(op, compute_dtype, _shapes(graph, unit.node))
+    return None if found is None else Reason(NO_KERNEL, str(found))
+
+
+def _shapes(graph: TypedGraph, name: str) -> List[Optional[Dimensions]]:
+    """The shapes of a node's inputs that may be half, channels last."""
+    attributes = graph.view.nodes[name].attr
+    channels_first = "data_format" in attributes and attributes["data_format"].s in _CHANNELS_FIRST
+    found: List[Optional[Dimensions]] = []
+    for slot, port in enumerate(graph.view.inputs(name)):
+        if graph.reading(name, slot) < 0 or _is_statistics(graph, graph.reading(name, slot)):
+            continue
+        sizes = recorded_dimensions(graph.view.nodes[port.node], port.output, -1)
+        shape = None if sizes is None else [None if size < 0 else size for size in sizes]
+        if shape and channels_first:
+            shape = [shape[0], *shape[2:], *shape[1:2]]
+        found.append(shape)
+    return found
 
 
 def update_math(graph: TypedGraph, allow: AbstractSet[str]) -> AbstractSet[str]:

@@ -293,6 +293,31 @@ def test_batch_normalisation_keeps_its_statistics_in_float32(op):
     assert (found.op, found.attr["T"].type, found.input[0]) == (op, FLOAT32, "c1_graphmp_float32")
 
 
+@pytest.mark.parametrize(
+    "batch, side, half",
+    [(1, 1, False), (None, 1, False), (2, 1, True), (None, 3, True), (1, 3, True)],
+)
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_shapes_for_which_a_kernel_fails(batch, side, half, data_format):
+    """1.15.5's CPU kernel of the gradient ends the process where a channel has one value."""
+    with tf.Graph().as_default():
+        first = data_format == "NCHW"
+        shape = [batch, 4, side, side] if first else [batch, side, side, 4]
+        x, w = tf.placeholder(tf.float32, shape), tf.get_variable("w", [1, 1, 4, 4])
+
+        def convolved(tensor):
+            return tf.nn.conv2d(tensor, w, 1, "SAME", data_format=data_format)
+
+        normalised, _, _ = tf.nn.fused_batch_norm(
+            convolved(x), tf.ones([4]), tf.zeros([4]), data_format=data_format
+        )
+        tf.gradients(tf.reduce_sum(tf.square(convolved(normalised))), w)
+        painted = decide(tf.train.export_meta_graph())
+    found = {name for name in painted.half if "FusedBatchNorm" in name}
+    assert len(found) == (2 if half else 0)
+    assert any("ends the process" in why for why in painted.reasons.values()) == (not half)
+
+
 def test_gradient_of_batch_normalisation(graph):
     x = tf.placeholder(tf.float32, [2, 4, 4, 4], name="x")
     w = tf.Variable(

@@ -1,8 +1,9 @@
 """Names that other libraries dropped since TensorFlow 1's time: `scipy.misc` and `gym`.
 
-`scipy.misc` can be imported with any SciPy. Functions that SciPy keeps under another name are
-served; removed ones raise an error with the version that removed them and a replacement. So does
-`import gym` if it isn't installed; an installed gym isn't changed.
+SciPy's modules that became private are served by the public ones. `scipy.misc` can be imported with
+any SciPy. Functions that SciPy keeps under another name are served; removed ones raise an error
+with the version that removed them and a replacement. So does `import gym` if it isn't installed; an
+installed gym isn't changed.
 """
 
 from __future__ import annotations
@@ -49,6 +50,13 @@ _REMOVED: Dict[str, Dict[str, str]] = {
         "face": "scipy.datasets.face",
     },
 }
+# Modules that SciPy 1.8.0 made private, and the public ones that have their functions.
+_PRIVATE = {
+    "scipy.sparse.linalg.eigen.arpack": "scipy.sparse.linalg",
+    "scipy.sparse.linalg.isolve": "scipy.sparse.linalg",
+    "scipy.ndimage.filters": "scipy.ndimage",
+    "scipy.ndimage.interpolation": "scipy.ndimage",
+}
 _GYM = (
     "No module named 'gym': scripts of TensorFlow 1's time want gym before 0.26, whose reset"
     " returns the observation alone and whose step four values: pip install 'gym<0.26'. Its"
@@ -65,7 +73,23 @@ def restore() -> None:
         )  # SciPy 1.12 and later: the module is empty and deprecated
         misc = _misc()
     vars(misc).setdefault("__getattr__", _attribute_of_misc)
+    if tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 8):
+        for name, public in _PRIVATE.items():
+            sys.modules.setdefault(name, _standing_for(name, public))
     sys.meta_path.append(AbsentFinder())
+
+
+def _standing_for(name: str, public: str) -> types.ModuleType:
+    """A module of another's functions, which is imported when one is asked for."""
+    module = types.ModuleType(name)
+
+    def attribute(text: str) -> Any:
+        if text.startswith("__"):  # Python's own, such as a package's path
+            raise AttributeError("module %r has no attribute %r" % (name, text))
+        return getattr(importlib.import_module(public), text)
+
+    vars(module)["__getattr__"] = attribute
+    return module
 
 
 class AbsentFinder(importlib.abc.MetaPathFinder):

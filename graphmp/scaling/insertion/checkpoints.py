@@ -11,21 +11,25 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.config import Config
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.edit.editing import Editor, add_data_inputs
 from graphmp.graph.structure.values import constant, strings
-from graphmp.graph.structure.view import Port, parse_input
+from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.graph.structure.walk import reached
+from graphmp.loss_scale.scales import make, state_for_functions
 from graphmp.loss_scale.scales import read as read_scale
+from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import STRING
 from graphmp.policy.reason import LOSS_SCALE_STATE, Reason
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
+_SCOPE = "loss_scale/saver"  # below `graphmp/`
 _INITIALISED = Reason(LOSS_SCALE_STATE, "initialised with the model's variables")
 _SAVED = Reason(LOSS_SCALE_STATE, "saved with the model's variables")
 _RESTORED = Reason(
@@ -54,7 +58,7 @@ def initialise(graph: TrainingGraph, editor: Editor, states: Sequence[ScaleState
 
 
 def save_and_restore(
-    graph: TrainingGraph, editor: Editor, part: Fragment, states: Sequence[ScaleState]
+    view: GraphView, editor: Editor, part: Fragment, states: Sequence[ScaleState]
 ) -> None:
     """Let each Saver that saves a trained variable save and restore the scales.
 
@@ -62,8 +66,8 @@ def save_and_restore(
     """
     trained = {variable for state in states for variable in state.trained}
     variables = [variable for state in states for variable in state.variables]
-    for save, restore_op, prefix in _savers(graph, trained):
-        scope = "loss_scale/saver/" + save.rsplit("/", 1)[0]
+    for save, restore_op, prefix in _savers(view, trained):
+        scope = "%s/%s" % (_SCOPE, save.rsplit("/", 1)[0])
         with part.building(), own_scope(scope):
             values = [part.port(read_scale(variable)) for variable in variables]
             restored = _restore(part.input(prefix, STRING), variables)
@@ -76,6 +80,42 @@ def save_and_restore(
         )
         editor.wait_for(restore_op, [restored.name])
         editor.changed.update({save: _SAVED, restore_op: _RESTORED})
+
+
+def saved_late(
+    meta_graph: tf.MetaGraphDef,
+    config: Config,
+    scales: Sequence[Mapping[str, Any]],
+    trained: AbstractSet[str],
+) -> Tuple[Set[str], Set[str]]:
+    """Let the Savers of a graph save and restore scales that another graph has.
+
+    Args:
+        meta_graph: the Savers' nodes; what they read may lack its inputs. It is changed.
+        config: the options.
+        scales: rows of a report's `scales`.
+        trained: the variables that the losses of all scales train.
+
+    Returns:
+        Names of the changed nodes, and of the added ones that aren't the scales' own.
+    """
+    editor, part = Editor(meta_graph.graph_def), Fragment()
+    states = []
+    for row in scales:
+        with part.building():
+            variables = (
+                state_for_functions(config, row["scope"])
+                if row["handles"]
+                else make(config, row["scope"]).variables
+            )
+        states.append(ScaleState(variables, trained))
+    save_and_restore(GraphView(meta_graph.graph_def), editor, part, states)
+    part.splice(editor, meta_graph, {})
+    own = tuple("%s/%s/" % (SCOPE, row["scope"]) for row in scales)
+    savers = "%s/%s/" % (SCOPE, _SCOPE)
+    return set(editor.changed), {
+        name for name in editor.added if name.startswith(savers) or not name.startswith(own)
+    }
 
 
 def _init_ops(graph: TrainingGraph, trained: AbstractSet[str]) -> List[str]:
@@ -106,30 +146,26 @@ def _init_ops(graph: TrainingGraph, trained: AbstractSet[str]) -> List[str]:
     )
 
 
-def _savers(graph: TrainingGraph, trained: AbstractSet[str]) -> Iterator[Tuple[str, str, Port]]:
+def _savers(view: GraphView, trained: AbstractSet[str]) -> Iterator[Tuple[str, str, Port]]:
     """For each Saver: its save op, its restore op, and the output with the checkpoint's name."""
     seen: Set[str] = set()
-    for name, node in graph.view.nodes.items():
+    for name, node in view.nodes.items():
         scope = name.rpartition("/")[0]
         if (
             node.op != "SaveV2"
             or scope in seen
-            or not trained & set(strings(graph.view.nodes[graph.view.inputs(name)[1].node]))
+            or not trained & set(strings(view.nodes[view.inputs(name)[1].node]))
         ):
             continue
         restores = [
             other
-            for other, n in graph.view.nodes.items()
+            for other, n in view.nodes.items()
             if n.op == "RestoreV2" and other.rpartition("/")[0] == scope
         ]
         restore_op = "%s/restore_all" % scope
-        if (
-            restores
-            and restore_op in graph.view.nodes
-            and graph.view.nodes[restore_op].op == "NoOp"
-        ):
+        if restores and restore_op in view.nodes and view.nodes[restore_op].op == "NoOp":
             seen.add(scope)
-            yield name, restore_op, graph.view.inputs(restores[0])[0]
+            yield name, restore_op, view.inputs(restores[0])[0]
 
 
 def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], scope: str) -> None:

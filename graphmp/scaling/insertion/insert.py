@@ -134,7 +134,7 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     late = _gate_behind(graph, editor, part, plan, made_inside, result) if plan.behind else {}
     if config.loss_scale == "dynamic":
         initialise(graph, editor, states)
-        save_and_restore(graph, editor, part, states)
+        save_and_restore(graph.view, editor, part, states)
     _splice(
         graph, editor, part, made, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True}, result
     )

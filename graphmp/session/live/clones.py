@@ -28,6 +28,7 @@ class Clones:
         wanted: AbstractSet[str],
         prefix: str = "",
         earlier: Optional[Mapping[str, str]] = None,
+        reused: Optional[Mapping[str, str]] = None,
     ):
         """Choose names; nothing is added yet.
 
@@ -39,12 +40,14 @@ class Clones:
             prefix: the scope of the clones; a free one unless given.
             earlier: original name to clone's, of earlier clones that these read instead of their
                 originals, in the originals' dtypes.
+            reused: the same, of clones that are what `after` has, dtypes included.
         """
         self._graph = graph
         self._after = after
         self._before = before
         self._originals = {node.name for node in before.node}
-        self._stand_ins = earlier or {}
+        self._reused = reused or {}
+        self._stand_ins = {**(earlier or {}), **self._reused}
         taken = set() if prefix else {op.name for op in graph.get_operations()}
         self.prefix = prefix or _free_prefix(taken)
         self.names: Dict[str, str] = {
@@ -116,6 +119,8 @@ class Clones:
         port = parse_input(text)
         op = self._graph.get_operation_by_name(self._stand_ins.get(port.node, port.node))
         if port.output != CONTROL:
+            if port.node in self._reused:
+                return op.outputs[port.output]
             dtype = self._graph.get_operation_by_name(port.node).outputs[port.output].dtype
             tensor = op.outputs[port.output]
             return (

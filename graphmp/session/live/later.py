@@ -22,6 +22,8 @@ def followed(nodes: LiveNodes, ops: List[Any]) -> LiveNodes:
 
     Nodes of a loop that existed before aren't cloned: half a loop can't run.
     """
+    if not ops:
+        return nodes
     view, border = _later(nodes, ops)
     seeds = border & set(nodes.stand_ins.names)
     if not seeds or border & nodes.in_loops:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import AbstractSet, Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set
+from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -18,10 +18,12 @@ from graphmp.rewrite.decisions import decided
 from graphmp.rewrite.pipeline import Solver, rewrite
 from graphmp.session.live.clones import Clones
 from graphmp.session.live.closure import nodes_to_clone
+from graphmp.session.live.earlier import NOTHING, Earlier, Settling, digested
 from graphmp.session.live.export import exported
 from graphmp.session.live.finite import FiniteWatch, WatchedLoss
 from graphmp.session.live.losses import watched_losses
 from graphmp.session.live.nodes import LiveNodes, unconverted
+from graphmp.session.live.reused import kept_with
 from graphmp.tf_hooks.gradient_calls import noted
 from graphmp.tuning.machine import check_given
 
@@ -39,6 +41,7 @@ class LiveConversion(NamedTuple):
         nodes: the graph's nodes and their clones.
         losses: the losses whose steps can be checked for finite values.
         watch: detects steps that are not finite; None without such losses.
+        results: what the next conversion goes by.
     """
 
     original: Optional[tf.MetaGraphDef]
@@ -49,6 +52,7 @@ class LiveConversion(NamedTuple):
     nodes: LiveNodes
     losses: Sequence[WatchedLoss]
     watch: Optional[FiniteWatch]
+    results: Earlier
 
     def checks(self) -> List[Any]:
         """The ops whose results tell whether gradients are finite.
@@ -59,15 +63,22 @@ class LiveConversion(NamedTuple):
 
 
 def convert(
-    graph: Any, config: Config, added: FrozenSet[str], debug: bool, solve: Solver = decided
+    graph: Any,
+    config: Config,
+    added: AbstractSet[str],
+    earlier: Optional[LiveConversion],
+    trained: Sequence[Any],
+    debug: bool,
+    solve: Solver = decided,
 ) -> LiveConversion:
-    """Convert a live graph beside itself.
+    """Convert a live graph beside itself, or what is new in it.
 
     Args:
         graph: the tf.Graph.
         config: the options.
-        added: names of the nodes that earlier conversions added; their variables are shared, the
-            others become unused.
+        added: names of the nodes that conversions added.
+        earlier: the conversion before, whose clones serve again; None for the first.
+        trained: ops that train, which `earlier` doesn't know.
         debug: whether to find the first op that isn't finite in each run that trains.
         solve: decides on a body.
 
@@ -76,21 +87,28 @@ def convert(
     """
     start = time.time()
     check_given(config.costs)
-    original = exported(graph, added)
+    nodes = earlier.nodes if earlier is not None else unconverted()
+    before = earlier.results if earlier is not None else NOTHING
+    wanted = before.to_convert(graph, trained, added) if earlier is not None else None
+    original = exported(graph, added, wanted)
+    settling = Settling(before.settled, solve)
     done = rewrite(
         original,
         config,
         policies.load(config.compute_dtype, config.op_policy),
         recorded=noted(graph),
-        solve=solve,
+        solve=settling,
     )
     check_variables(original, done.meta_graph)
     after = GraphView(done.meta_graph.graph_def)
-    wanted = nodes_to_clone(original.graph_def, after, _shared(after, added))
-    clones = Clones(graph, after, original.graph_def, wanted)
+    shared = _shared(after, added)
+    cloned = nodes_to_clone(original.graph_def, after, shared)
+    reused = before.reused(after, cloned, shared)
+    clones = Clones(graph, after, original.graph_def, cloned - reused.keys(), reused=reused)
     clones.add()
-    known = {node.name for node in original.graph_def.node}
-    nodes = unconverted(added).with_clones(clones, after, known)
+    known = frozenset(node.name for node in original.graph_def.node)
+    results = Earlier(known, {**reused, **clones.names}, digested(after), settling.decided)
+    nodes = kept_with(graph, nodes, results).with_clones(clones, after, known)
     warnings = done.record.warnings + nothing_in_half(after.graph_def, config, done.record)
     seconds = time.time() - start
     losses = watched_losses(
@@ -98,7 +116,7 @@ def convert(
     )
     watch = FiniteWatch(losses, nodes.stand_ins.originals(), debug) if losses else None
     return LiveConversion(
-        original, done.meta_graph, done.record, warnings, seconds, nodes, losses, watch
+        original, done.meta_graph, done.record, warnings, seconds, nodes, losses, watch, results
     )
 
 

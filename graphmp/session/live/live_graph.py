@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from graphmp.config import Config
-from graphmp.graph.state.live import ancestors
 from graphmp.rewrite.decisions import decided as placed
 from graphmp.rewrite.pipeline import Solver
 from graphmp.session.live.finite import NotFinite
@@ -17,6 +16,7 @@ from graphmp.session.live.later import followed
 from graphmp.session.live.live_conversion import LiveConversion, convert
 from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.session.live.restored import RestoredScales
+from graphmp.session.live.savers import LateSavers
 from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
 from graphmp.session.training import trains, updates
@@ -31,7 +31,6 @@ from graphmp.tuning.costs import BYTES, FLOAT32
 _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: objects that refer to each other are freed together
 _LOCK = threading.Lock()
 _NUMBERS = itertools.count()
-_SAVES = ("SaveV2", "RestoreV2")
 _UNCONVERTED = unconverted()
 
 
@@ -126,6 +125,7 @@ class LiveGraph(Owner):
         self._lock = threading.RLock()
         self._trains: Dict[Any, bool] = {}  # for each op that has run
         self._updates: Dict[Any, bool] = {}  # for each op that has run in a step
+        self._savers: Dict[str, LateSavers] = {}  # for each variant
         self._restored = RestoredScales()
 
     @property
@@ -191,8 +191,7 @@ class LiveGraph(Owner):
     def prepare(self, session: Any, ops: Sequence[Any]) -> bool:
         """Called before a run of a session: converts the graph if needed.
 
-        A conversion is needed for new ops that train, or that save by a Saver unknown to the
-        clones.
+        New ops that train are converted, other new ones are mapped to the clones.
 
         Returns:
             Whether it trains.
@@ -202,12 +201,14 @@ class LiveGraph(Owner):
                 doesn't say to continue without.
         """
         self.fate.ran = True
-        if not all(op in self._trains for op in ops):
+        known = self._trains
+        if not all(op in known for op in ops):
             with self._lock:
-                self._look_at([op for op in ops if op not in self._trains])
+                self._look_at(ops)
+                known = self._trains
         if self._restored and self.converted is not None:
             self._restored.assign(session, self.nodes.stand_ins.names)
-        return any(self._trains[op] for op in ops)
+        return any(known[op] for op in ops)
 
     def restored(self, session: Any, path: str) -> None:
         """Called when a session has restored a checkpoint."""
@@ -244,7 +245,7 @@ class LiveGraph(Owner):
 
     def _is_update(self, op: Any) -> bool:
         if op not in self._updates:
-            self._updates[op] = bool(self._trains[op]) and updates(op.graph, [op])
+            self._updates[op] = trains(op.graph, [op]) and updates(op.graph, [op])
         return self._updates[op]
 
     def scale_state(self, session: Any) -> Tuple[int, List[float]]:
@@ -252,62 +253,68 @@ class LiveGraph(Owner):
         scales = self.converted.record.scales if self.converted is not None else ()
         return scale_state(session, scales, self.nodes.stand_ins)
 
-    def _look_at(self, ops: List[Any]) -> None:
-        """Make the conversion include ops that never ran before."""
+    def _look_at(self, ops: Sequence[Any]) -> None:
+        """Make the conversion include ops of which one never ran before."""
         found = {op: trains(op.graph, [op]) for op in ops}
         late = [op for op in ops if not self.nodes.knows(op.name)]
-        fixed = self.gave_up or self._keeps_float32
-        if late and not fixed and (any(found[op] for op in late) or self._saves(late)):
-            self._try_to_convert()
+        trained = [op for op in late if found[op]]
+        if trained and not self.gave_up and not self._keeps_float32:
+            self._try_to_convert(trained)
         self._trains.update(found)
-        self.variants = {name: self._fitted(each, ops) for name, each in self.variants.items()}
+        for name, made in self.variants.items():
+            self.variants[name] = self._fitted(name, made, ops)
 
-    def _fitted(self, made: LiveConversion, ops: List[Any]) -> LiveConversion:
+    def _fitted(self, variant: str, made: LiveConversion, ops: Sequence[Any]) -> LiveConversion:
         """A conversion with clones of later nodes that ops run, and with the scale in summaries."""
-        late = [op for op in ops if not made.nodes.knows(op.name)]
-        nodes = followed(made.nodes, late) if late else made.nodes
+        nodes, late = made.nodes, [op for op in ops if not made.nodes.knows(op.name)]
+        if late:
+            nodes = self._savers[variant].mapped(nodes, late)
+            nodes = followed(nodes, [op for op in late if not nodes.knows(op.name)])
         nodes = with_scales(nodes, self._trains, made.record.scales)
         self._added |= nodes.added
         return made._replace(nodes=nodes)
 
-    def _saves(self, ops: List[Any]) -> bool:
-        """Whether a Saver made after the conversion is about to run.
-
-        It must include the loss scale.
-        """
-        return self.converted is not None and any(
-            op.type in _SAVES and op.name not in self.nodes.known for op in ancestors(ops)
-        )
-
-    def _try_to_convert(self) -> None:
+    def _try_to_convert(self, trained: List[Any]) -> None:
         self.fate.converted = True
         try:
-            self._convert()
+            self._convert(trained)
         except Exception as error:
             self.gave_up = self.observer.failed(error)
             if not self.gave_up:
                 raise
 
-    def _convert(self) -> None:
+    def _convert(self, trained: List[Any]) -> None:
         graph = self._graph()
         assert graph is not None  # a run of it is in progress
-        self.variants = {}
-        made = self._made(self._runs, self.config, self.debug, placed)
+        before = self.converted
+        self.variants, self._savers = {}, {}
+        made = self._made(self._runs, self.config, self.debug, placed, before, trained)
+        self._trains = {}  # what came late may read new clones
         if self.tuning is not None and self.alternates:
             self.tuning.begin(graph, made)
 
     def convert_also(self, variant: str, config: Config, solve: Solver = placed) -> LiveConversion:
         return self._made(variant, config, False, solve)
 
-    def _made(self, variant: str, config: Config, debug: bool, solve: Solver) -> LiveConversion:
+    def _made(
+        self,
+        variant: str,
+        config: Config,
+        debug: bool,
+        solve: Solver,
+        earlier: Optional[LiveConversion] = None,
+        trained: Sequence[Any] = (),
+    ) -> LiveConversion:
         """A new conversion, with both graphs, which `variants` doesn't keep."""
         graph = self._graph()
         assert graph is not None  # a run of it is in progress
-        made = convert(graph, config, self._added, debug, solve)
+        made = convert(graph, config, self._added, earlier, trained, debug, solve)
+        self._savers[variant] = LateSavers(graph, config, made.record, made.nodes)
         self._added |= made.nodes.added
         if variant == self._runs:
             self._report(made)
-        self.variants[variant] = self._fitted(made._replace(original=None, meta_graph=None), [])
+        fitted = self._fitted(variant, made._replace(original=None, meta_graph=None), [])
+        self.variants[variant] = fitted
         return made
 
     def _report(self, made: LiveConversion) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import FrozenSet, NamedTuple, Set
+from typing import AbstractSet, FrozenSet, NamedTuple
 
 from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.view import GraphView
@@ -20,6 +20,7 @@ class LiveNodes(NamedTuple):
         in_loops: names of converted nodes inside while loops.
         added: names of the nodes that this and earlier conversions added.
         merged: names of the merged summaries that show the loss scale.
+        savers: names of nodes of Savers that came late.
     """
 
     stand_ins: StandIns
@@ -28,12 +29,13 @@ class LiveNodes(NamedTuple):
     in_loops: FrozenSet[str]
     added: FrozenSet[str]
     merged: FrozenSet[str]
+    savers: FrozenSet[str] = frozenset()
 
     def knows(self, name: str) -> bool:
         """Whether a node is neither newer than the conversion nor foreign to it."""
         return name in self.known or name in self.added
 
-    def with_clones(self, clones: Clones, view: GraphView, known: Set[str]) -> LiveNodes:
+    def with_clones(self, clones: Clones, view: GraphView, known: AbstractSet[str]) -> LiveNodes:
         """These nodes, and clones of others.
 
         Args:
