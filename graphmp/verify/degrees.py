@@ -22,7 +22,7 @@ from typing import (
 )
 
 from graphmp.graph.structure.calls import functions_named
-from graphmp.graph.structure.order import in_order
+from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
@@ -105,7 +105,7 @@ class Degrees:
     def _run(self) -> None:
         nodes = self._view.nodes
         waiting: Deque[str] = collections.deque(
-            dict.fromkeys([*in_order(self._view, nodes.keys()), *nodes])
+            dict.fromkeys([*whole_order(self._view), *nodes])
         )  # nodes of a cycle have no order
         queued = set(waiting)
         changes: Dict[str, int] = collections.defaultdict(int)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from types import MappingProxyType
 from typing import (
     Callable,
@@ -197,9 +198,10 @@ class GraphView:
     @once
     def _data_consumers(self) -> Dict[str, Tuple[Consumer, ...]]:
         consumers: Dict[str, List[Consumer]] = collections.defaultdict(list)
+        made = functools.partial(tuple.__new__, Consumer)  # half the time of Consumer(...)
         for name, ports in self._inputs.items():
             for slot, (node, output) in enumerate(ports):
-                consumers[node].append(Consumer(name, slot, output))
+                consumers[node].append(made((name, slot, output)))
         return {node: tuple(found) for node, found in consumers.items()}
 
     @once
@@ -223,6 +225,9 @@ class _Ports(Dict[str, Port]):
         self._parse = parse
 
     def __missing__(self, text: str) -> Port:
+        if text in self._names and ":" not in text:  # a first output, in any syntax
+            self[text] = port = Port(self._names[text], 0)
+            return port
         port = self._parse(text)
         if port.node not in self._names:
             raise KeyError(text)
