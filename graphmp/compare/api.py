@@ -26,6 +26,7 @@ from graphmp.compare.review.reviewed import Reviewed
 from graphmp.compare.values import node_text
 from graphmp.graph.io.files import Path, write_atomic, write_files
 from graphmp.graph.io.stored import Readable, StoredMetaGraph, stored
+from graphmp.graph.structure.view import view_of
 from graphmp.process_memory import collector_paused
 from graphmp.verify import Proof, verify
 
@@ -127,7 +128,8 @@ def compare(
     """
     first, second = stored(before), stored(after)
     with first.held() as old, second.held() as new:
-        proof = verify(old, new) if prove else None
+        views = view_of(first).over(old.graph_def), view_of(second).over(new.graph_def)
+        proof = verify(old, new, views=views) if prove else None
         found = _compared(first, second, names, proof)
     return found if report is None else explained(found, report)
 

@@ -13,6 +13,7 @@ from graphmp.config import Config
 from graphmp.graph.edit.mark import mark
 from graphmp.graph.io.stored import Readable, StoredMetaGraph, copied, emptied
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
+from graphmp.graph.structure.view import view_of
 from graphmp.once import once
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.process_memory import collector_paused, give_back
@@ -88,7 +89,7 @@ def rewrite(
     changed, facts = _changed(meta_graph, op_defs, config, policy, recorded, solve)
     give_back()
     check.check_types(
-        changed.graph_def, OpDefs(changed) if changed.graph_def.library.function else op_defs
+        view_of(changed), OpDefs(changed) if changed.graph_def.library.function else op_defs
     )
     return Rewriting(check.loaded(meta_graph, changed), facts)
 

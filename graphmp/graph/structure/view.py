@@ -23,9 +23,9 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import serialize
-from graphmp.graph.io.stored import StoredGraphDef, StoredNodes, not_unique
+from graphmp.graph.io.stored import StoredGraphDef, StoredMetaGraph, StoredNodes, not_unique
 from graphmp.graph.structure.walk import reached
-from graphmp.once import once
+from graphmp.once import once, remembered
 
 CONTROL = -1
 _MOST_DIGITS = (
@@ -112,6 +112,15 @@ class GraphView:
             data = self._inputs[name] = tuple([port for port in edges if port[1] != CONTROL])
             if len(data) < len(edges):
                 self._controls[name] = tuple([port[0] for port in edges if port[1] == CONTROL])
+
+    def over(self, graph_def: Union[tf.GraphDef, StoredGraphDef]) -> GraphView:
+        """A view of the same graph in another form: parsed, stored, or a copy.
+
+        What is known of its edges is shared.
+        """
+        other = GraphView.__new__(GraphView)
+        other.__dict__.update(self.__dict__, graph_def=graph_def, nodes=nodes_by_name(graph_def))
+        return other
 
     def serialized(self, name: str) -> bytes:
         """A node's binary form, the same bytes for the same node."""
@@ -211,6 +220,12 @@ class GraphView:
             for node in nodes:
                 consumers[node].append(name)
         return {node: tuple(found) for node, found in consumers.items()}
+
+
+@remembered
+def view_of(graph: StoredMetaGraph) -> GraphView:
+    """The view of the main graph of a stored graph."""
+    return GraphView(graph.graph_def)
 
 
 class _Ports(Dict[str, Port]):
