@@ -67,7 +67,7 @@ class Conversion:
 
         The same bytes for the same conversion: times are left out.
         """
-        with self.before.held(), self.after.held():
+        with self.after.held():  # of the original each node is read about once
             page = (
                 self.diff().to_html().encode("utf-8")
             )  # first: what it is made from takes more memory than all files

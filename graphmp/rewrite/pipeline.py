@@ -88,11 +88,10 @@ def rewrite(
     op_defs = OpDefs(meta_graph)
     changed, facts = _changed(meta_graph, op_defs, config, policy, recorded, solve)
     give_back()
-    with changed.held():
-        check.check_types(
-            view_of(changed), OpDefs(changed) if changed.graph_def.library.function else op_defs
-        )
-        return Rewriting(check.loaded(meta_graph, changed), facts)
+    check.check_types(
+        view_of(changed), OpDefs(changed) if changed.graph_def.library.function else op_defs
+    )
+    return Rewriting(check.loaded(meta_graph, changed), facts)
 
 
 def _changed(

@@ -95,6 +95,7 @@ class Degrees:
         self.of: Dict[Port, Degree] = {}
         self._held: Dict[Tuple[str, ...], Degree] = {}
         self._takers: Dict[Tuple[str, ...], Dict[str, None]] = collections.defaultdict(dict)
+        self._ruled: Dict[Tuple[Any, ...], List[Degree]] = {}
         self.problems: Dict[str, str] = {}
         self._run()
 
@@ -277,9 +278,21 @@ class Degrees:
         return [self._in(name)[0] for name, node in self._view.nodes.items() if node.op == RESULT]
 
     def _by_rule(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:
+        """The degrees of the outputs by the op's rule; computed once for equal inputs."""
+        carried = [slot for slot, port in enumerate(self._view.inputs(name)) if self._carries(port)]
+        key = (self._view.nodes[name].op, count, tuple(known), tuple(carried))
+        if key in self._ruled:
+            return self._ruled[key]
+        found = self._ruled_anew(name, known, count, carried)
+        if name not in self.problems:  # which tell of the node's own inputs
+            self._ruled[key] = found
+        return found
+
+    def _ruled_anew(
+        self, name: str, known: Sequence[Degree], count: int, carried: Sequence[int]
+    ) -> List[Degree]:
         law = rule(self._view.nodes[name].op)
         ports = self._view.inputs(name)
-        carried = [slot for slot, port in enumerate(ports) if self._carries(port)]
         if law.name == "each":
             return list(known)
         if law.name == "none":
