@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from array import array
 from typing import (
     Any,
@@ -113,7 +114,7 @@ class StoredNodes(Mapping[str, tf.NodeDef]):
     def _numbers(self) -> Dict[str, int]:
         numbers: Dict[str, int] = {}
         for number, node in enumerate(self._all()):
-            name = node.name
+            name = sys.intern(node.name)
             if numbers.setdefault(name, number) != number:
                 raise not_unique(name)
         return numbers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import sys
 from types import MappingProxyType
 from typing import (
     Callable,
@@ -116,10 +117,15 @@ class GraphView:
     def over(self, graph_def: Union[tf.GraphDef, StoredGraphDef]) -> GraphView:
         """A view of the same graph in another form: parsed, stored, or a copy.
 
-        What is known of its edges is shared.
+        Its nodes are in the same order. What is known of its edges is shared.
         """
+        nodes: Mapping[str, tf.NodeDef] = (
+            graph_def.nodes
+            if isinstance(graph_def, StoredGraphDef)
+            else MappingProxyType(dict(zip(self.nodes, graph_def.node)))
+        )
         other = GraphView.__new__(GraphView)
-        other.__dict__.update(self.__dict__, graph_def=graph_def, nodes=nodes_by_name(graph_def))
+        other.__dict__.update(self.__dict__, graph_def=graph_def, nodes=nodes)
         return other
 
     def serialized(self, name: str) -> bytes:
@@ -278,6 +284,7 @@ def nodes_by_name(graph_def: Union[tf.GraphDef, StoredGraphDef]) -> Mapping[str,
         return graph_def.nodes
     nodes: Dict[str, tf.NodeDef] = {}
     for node in graph_def.node:
-        if nodes.setdefault(node.name, node) is not node:
-            raise not_unique(node.name)
+        name = sys.intern(node.name)  # one string in all graphs: look-ups find it by identity
+        if nodes.setdefault(name, node) is not node:
+            raise not_unique(name)
     return MappingProxyType(nodes)
