@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, List, Sequence
+from typing import Iterator, List, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -89,7 +89,7 @@ def half_nodes(sides: Sides) -> List[str]:
 
 def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
     """Check that half-precision nodes have kernels, and that there is one half type."""
-    seen = set()
+    seen: Set[int] = set()
     for name, node in sides.after.view.nodes.items():
         half = sides.became_half.get(name, ())
         seen.update(half)
