@@ -1,9 +1,11 @@
-"""Attributes computed on first use (functools.cached_property was added in Python 3.8)."""
+"""Values computed on first use (functools.cached_property was added in Python 3.8)."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Generic, TypeVar
 
+_Subject = TypeVar("_Subject")
 _Value = TypeVar("_Value")
 
 
@@ -18,3 +20,21 @@ class once(Generic[_Value]):  # noqa: N801 - a decorator, as property is
         value: _Value = self._method(instance)
         instance.__dict__[self._method.__name__] = value
         return value
+
+
+def remembered(function: Callable[[_Subject], _Value]) -> Callable[[_Subject], _Value]:
+    """A function of an object that doesn't change; its value is stored in the object.
+
+    Callers must not change the value.
+    """
+    key = "%s.%s" % (function.__module__, function.__qualname__)
+
+    @functools.wraps(function)
+    def found(subject: _Subject) -> _Value:
+        known = subject.__dict__
+        if key not in known:
+            known[key] = function(subject)
+        value: _Value = known[key]
+        return value
+
+    return found

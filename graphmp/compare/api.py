@@ -27,9 +27,10 @@ from graphmp.compare.values import node_text
 from graphmp.files.folder import write_files
 from graphmp.files.reading import Path
 from graphmp.files.single import write_atomic
-from graphmp.graph.io.stored import Readable, stored
+from graphmp.graph.io.stored import Readable, StoredMetaGraph, stored
+from graphmp.graph.structure.view import view_of
 from graphmp.process_memory import collector_paused
-from graphmp.verify import verify
+from graphmp.verify import Proof, verify
 
 
 class Diff(Reviewed):
@@ -127,8 +128,18 @@ def compare(
     Raises:
         GraphmpError: GMP008 if a node name is not unique, or an input names a missing node.
     """
-    before, after = stored(before), stored(after)
-    proof = verify(before.parsed(), after.parsed()) if prove else None
+    first, second = stored(before), stored(after)
+    with first.held() as old, second.held() as new:
+        views = view_of(first).over(old.graph_def), view_of(second).over(new.graph_def)
+        proof = verify(old, new, views=views) if prove else None
+        found = _compared(first, second, names, proof)
+    return found if report is None else explained(found, report)
+
+
+def _compared(
+    before: StoredMetaGraph, after: StoredMetaGraph, names: Tuple[str, str], proof: Optional[Proof]
+) -> Diff:
+    """The differences, with the claims of a proof."""
     changes: List[Change] = [
         *part_changes(before.rest, after.rest),
         *function_changes(before.rest, after.rest),
@@ -147,10 +158,9 @@ def compare(
         key=lambda change: (order[change.category], change.body, change.node)
     )  # stable: attributes and slots stay in order
     claims = () if proof is None else graph_claims(before, after, compared[0], proof)
-    found = Diff(
+    return Diff(
         tuple(changes), False, names, claims, bodies=tuple(compared), graphs=(before, after)
     )
-    return found if report is None else explained(found, report)
 
 
 def _body_changes(pairing: Pairing) -> Iterator[Change]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Tuple
 
 from graphmp.compare import kinds
+from graphmp.naming import SCOPE
 
 
 class Role(NamedTuple):
@@ -129,7 +131,13 @@ def reading(name: str) -> Optional[Role]:
     return _first(_READS, name)
 
 
+@functools.lru_cache(maxsize=None)
+def _compiled(table: tuple) -> Tuple[Tuple[Callable[[str], object], Role], ...]:
+    return tuple((re.compile(pattern).search, Role(kind, text)) for pattern, kind, text in table)
+
+
 def _first(table: tuple, name: str) -> Optional[Role]:
-    return next(
-        (Role(kind, text) for pattern, kind, text in table if re.search(pattern, name)), None
-    )
+    """The first role whose pattern a name has; every pattern contains graphmp's name."""
+    if SCOPE not in name:
+        return None
+    return next((role for search, role in _compiled(table) if search(name)), None)

@@ -43,7 +43,7 @@ def convert_graph(
         )
         if len(original.data) > _LARGE:
             give_back(2)  # the rewrite's graphs: the proof takes as much memory again
-    with stages.stage("report", "comparing the graphs"):
+    with stages.stage("report", "comparing the graphs"), original.held(), done.converted.held():
         check_variables(original, done.converted)
         diff = compare(original, done.converted)
         name, digest, reason = identity

@@ -60,6 +60,10 @@ class Conversion:
 
     def diff(self) -> Any:
         """The changes, each with its reason from the report."""
+        return self._explained
+
+    @once
+    def _explained(self) -> Diff:
         return explained(self._differences or compare(self.before, self.after), self.report)
 
     @collector_paused()
@@ -68,9 +72,10 @@ class Conversion:
 
         The same bytes for the same conversion: times are left out.
         """
-        page = (
-            self.diff().to_html().encode("utf-8")
-        )  # first: what it is made from takes more memory than all files
+        with self.after.held():  # of the original each node is read about once
+            page = (
+                self.diff().to_html().encode("utf-8")
+            )  # first: what it is made from takes more memory than all files
         return {
             "original.meta": self.before.data,
             "converted.meta": self.after.data,

@@ -22,7 +22,11 @@ def compute_dtype(node: Any) -> int:
 
     Looking up a missing key in a protobuf map would add it.
     """
-    return next((int(node.attr[name].type) for name in _COMPUTES_IN if name in node.attr), INVALID)
+    attributes = node.attr
+    for name in _COMPUTES_IN:
+        if name in attributes:
+            return int(attributes[name].type)
+    return INVALID
 
 
 def dtype_text(dtype: int) -> str:

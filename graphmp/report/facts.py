@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any, Counter, Dict, Iterable
 
-from graphmp.compare.review.coverage import count
+from graphmp.compare.review.coverage import Counts, count
 from graphmp.graph.state.variables import variables
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import FLOAT32, compute_dtype
@@ -19,9 +19,14 @@ def nodes_of(graph_def: Any) -> Iterable[Any]:
         yield from function.node_def
 
 
+def counts(graph_def: Any) -> Counts:
+    """The counts over all nodes, in one pass."""
+    return count(nodes_of(graph_def))
+
+
 def half_ops(graph_def: Any) -> Counter[str]:
     """The number of the model's ops in half precision, by op type."""
-    return count(nodes_of(graph_def)).half_ops
+    return counts(graph_def).half_ops
 
 
 def ops_of(names: Iterable[str], graph_def: Any) -> Dict[str, int]:
@@ -33,7 +38,11 @@ def ops_of(names: Iterable[str], graph_def: Any) -> Dict[str, int]:
 
 def coverage(graph_def: Any) -> Dict[str, int]:
     """The number of 16- and 32-bit matmuls, convolutions and RNN kernels, and how many are half."""
-    found = count(nodes_of(graph_def))
+    return coverage_of(counts(graph_def))
+
+
+def coverage_of(found: Counts) -> Dict[str, int]:
+    """The same, of counts."""
     return {"tensor_core_ops": found.matmuls, "converted_ops": found.half_matmuls}
 
 
@@ -53,7 +62,7 @@ def left_in_float32(graph_def: Any) -> list:
 
 def casts(graph_def: Any) -> int:
     """Casts between float32 and half precision."""
-    return count(nodes_of(graph_def)).casts
+    return counts(graph_def).casts
 
 
 def variable_counts(before: Any, after: Any) -> Dict[str, int]:

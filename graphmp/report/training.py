@@ -8,7 +8,7 @@ from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView
 
 
-def with_train_ops(losses: List[Dict[str, Any]], converted: Any) -> List[Dict[str, Any]]:
+def with_train_ops(losses: List[Dict[str, Any]], view: GraphView) -> List[Dict[str, Any]]:
     """The rows of a report's `losses`, each with `train_ops`.
 
     These are the last descendants of the updates, which nothing else reads: the train op, with the
@@ -17,9 +17,8 @@ def with_train_ops(losses: List[Dict[str, Any]], converted: Any) -> List[Dict[st
 
     Args:
         losses: rows with `updates` and `scale`.
-        converted: the converted MetaGraphDef.
+        view: the converted graph.
     """
-    view = GraphView(converted.graph_def)
     inside = frames(view) if losses else {}
 
     def train_ops(loss: Dict[str, Any]) -> List[str]:

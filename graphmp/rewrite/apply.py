@@ -7,6 +7,7 @@ from typing import AbstractSet, Iterator, List, Mapping
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.contexts import Contexts
+from graphmp.graph.structure.view import GraphView
 from graphmp.naming import in_body, of_function
 from graphmp.policy.reason import DROPPED_SHAPES, REWRITTEN, Done, Reason
 from graphmp.rewrite import casts, check
@@ -38,7 +39,7 @@ def apply(problem: Problem, decisions: Decisions) -> List[Done]:
         return rows
     if not inserted and not decisions.half_nodes():
         return []
-    check.check_types(body.graph_def, problem.op_defs)
+    check.check_types(GraphView(body.graph_def), problem.op_defs)
     write_back(body.graph_def, body.function, problem.op_defs)
     return [Done(of_function(body.name), "rewritten", _REWRITTEN), *rows]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import re
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.glass import guarded
-from graphmp.graph.io.stored import Readable, StoredGraphDef, StoredMetaGraph, copied, stored
+from graphmp.graph.io.stored import Readable, StoredMetaGraph, copied, stored
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import INVALID
 from graphmp.rewrite.graph_parts import parts
@@ -22,13 +22,12 @@ _MOST_STALE = 20
 MOST_AT_ONCE = 5000  # nodes that TensorFlow imports at once
 
 
-def check_types(graph_def: Union[tf.GraphDef, StoredGraphDef], op_defs: OpDefs) -> None:
+def check_types(view: GraphView, op_defs: OpDefs) -> None:
     """Check that names are unique, inputs exist, and dtypes agree at both ends of every edge.
 
     Raises:
         GraphmpError: GMP021, naming the node.
     """
-    view = GraphView(graph_def)
     signatures = {name: op_defs.signature(node) for name, node in view.nodes.items()}
     for name, reads in signatures.items():
         if reads is None or len(reads.inputs) != len(view.inputs(name)):

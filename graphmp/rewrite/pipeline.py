@@ -5,7 +5,7 @@ It works on a copy of the given graph.
 
 from __future__ import annotations
 
-from typing import Callable, Dict, NamedTuple, Sequence, Tuple
+from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -13,6 +13,7 @@ from graphmp.config import Config
 from graphmp.graph.edit.mark import mark
 from graphmp.graph.io.stored import Readable, StoredMetaGraph, copied, emptied
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
+from graphmp.graph.structure.view import GraphView, view_of
 from graphmp.once import once
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.process_memory import collector_paused, give_back
@@ -89,7 +90,7 @@ def rewrite(
     changed, facts = _changed(meta_graph, op_defs, config, policy, recorded, solve)
     give_back()
     check.check_types(
-        changed.graph_def, OpDefs(changed) if changed.graph_def.library.function else op_defs
+        view_of(changed), OpDefs(changed) if changed.graph_def.library.function else op_defs
     )
     return Rewriting(check.loaded(meta_graph, changed), facts)
 
@@ -104,7 +105,8 @@ def _changed(
 ) -> Tuple[StoredMetaGraph, Record]:
     """The graph with all changes made, and the record of them."""
     result = copied(meta_graph)
-    special, training, plan = _planned(result, op_defs, config, policy, recorded)
+    view = view_of(meta_graph) if isinstance(meta_graph, StoredMetaGraph) else None
+    special, training, plan = _planned(result, op_defs, config, policy, recorded, view)
     scaled = insert(training, config, plan)
     if special.leave:
         return emptied(result), record(special, scaled, [], scaled.done)
@@ -142,9 +144,10 @@ def _planned(
     config: Config,
     policy: Policy,
     recorded: Sequence[RecordedCall] = (),
+    view: Optional[GraphView] = None,
 ) -> _Planned:
     calls = valid(recorded, meta_graph.graph_def.node, config.gradient_scope)
-    training = TrainingGraph(meta_graph, config, op_defs, calls, inside=recorded)
+    training = TrainingGraph(meta_graph, config, op_defs, calls, inside=recorded, view=view)
     special = recognise(meta_graph, training.view, config, policy, training.gradients, recorded)
     allow = frozenset(tensor_core_ops()) | policy.allow
     leave = special.leave or special.scales_itself

@@ -8,6 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.tf_hooks.internals import op_def
 
+_OF_REGISTERED: Dict[str, Dict[str, Any]] = {}  # the defaults of op types, which don't change
+
 
 def op_definitions(meta_graph: tf.MetaGraphDef) -> Callable[[str], Optional[Any]]:
     """A function that returns the OpDef of an op type; None for an unknown one.
@@ -40,9 +42,15 @@ def defaults(op: Union[str, Any]) -> Dict[str, Any]:
 
     None for unregistered op types.
     """
-    definition = registered(op) if isinstance(op, str) else op
-    return (
-        {a.name: a.default_value for a in definition.attr if a.HasField("default_value")}
-        if definition is not None
-        else {}
-    )
+    if not isinstance(op, str):
+        return _defaults(op)
+    if op not in _OF_REGISTERED:
+        definition = registered(op)
+        if definition is None:  # it may be registered later
+            return {}
+        _OF_REGISTERED[op] = _defaults(definition)
+    return _OF_REGISTERED[op]
+
+
+def _defaults(definition: Any) -> Dict[str, Any]:
+    return {a.name: a.default_value for a in definition.attr if a.HasField("default_value")}

@@ -200,7 +200,7 @@ class BodyCalls:
 
     def _used_otherwise(self) -> Iterator[Fault]:
         """Functions with added arguments and uses other than calls, which don't bind them."""
-        for name, node in self._view.nodes.items():
+        for name, node in self._view.nodes.items() if self._sides.after.library else ():
             if not self.is_call(name):
                 for function in functions_named(node):
                     if function in self._sides.after.library and self._functions.is_extended(

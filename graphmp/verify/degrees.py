@@ -22,7 +22,7 @@ from typing import (
 )
 
 from graphmp.graph.structure.calls import functions_named
-from graphmp.graph.structure.order import in_order
+from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
@@ -95,6 +95,7 @@ class Degrees:
         self.of: Dict[Port, Degree] = {}
         self._held: Dict[Tuple[str, ...], Degree] = {}
         self._takers: Dict[Tuple[str, ...], Dict[str, None]] = collections.defaultdict(dict)
+        self._ruled: Dict[Tuple[Any, ...], List[Degree]] = {}
         self.problems: Dict[str, str] = {}
         self._run()
 
@@ -105,7 +106,7 @@ class Degrees:
     def _run(self) -> None:
         nodes = self._view.nodes
         waiting: Deque[str] = collections.deque(
-            dict.fromkeys([*in_order(self._view, nodes.keys()), *nodes])
+            dict.fromkeys([*whole_order(self._view), *nodes])
         )  # nodes of a cycle have no order
         queued = set(waiting)
         changes: Dict[str, int] = collections.defaultdict(int)
@@ -277,9 +278,21 @@ class Degrees:
         return [self._in(name)[0] for name, node in self._view.nodes.items() if node.op == RESULT]
 
     def _by_rule(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:
+        """The degrees of the outputs by the op's rule; computed once for equal inputs."""
+        carried = [slot for slot, port in enumerate(self._view.inputs(name)) if self._carries(port)]
+        key = (self._view.nodes[name].op, count, tuple(known), tuple(carried))
+        if key in self._ruled:
+            return self._ruled[key]
+        found = self._ruled_anew(name, known, count, carried)
+        if name not in self.problems:  # which tell of the node's own inputs
+            self._ruled[key] = found
+        return found
+
+    def _ruled_anew(
+        self, name: str, known: Sequence[Degree], count: int, carried: Sequence[int]
+    ) -> List[Degree]:
         law = rule(self._view.nodes[name].op)
         ports = self._view.inputs(name)
-        carried = [slot for slot, port in enumerate(ports) if self._carries(port)]
         if law.name == "each":
             return list(known)
         if law.name == "none":

@@ -70,7 +70,7 @@ class Precision:
         """
         self._sides, self._erasure, self._clipped, self._gates = sides, erasure, clipped, gates
         self._before, self._after = sides.before.view, sides.after.view
-        self._half = {name for name in self._after.nodes if sides.became_half(name)}
+        self._half = set(sides.became_half)
 
     def faults(self) -> Iterator[Fault]:
         """All faults."""

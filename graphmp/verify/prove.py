@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.mark import read_mark
-from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.view import GraphView, Port
 from graphmp.naming import in_body
 from graphmp.policy.half_kernels import DEVICES
 from graphmp.process_memory import collector_paused
@@ -33,6 +33,7 @@ def verify(
     converted: tf.MetaGraphDef,
     expected: Optional[Mapping[str, Any]] = None,
     devices: Sequence[str] = DEVICES,
+    views: Tuple[Optional[GraphView], Optional[GraphView]] = (None, None),
 ) -> Proof:
     """Prove that a converted graph computes the same as its original.
 
@@ -43,11 +44,14 @@ def verify(
             graph's mark.
         devices: the kinds of device, of `CPU` and `GPU`, for nodes without one: half precision
             needs kernels there.
+        views: views of the two graphs, if there are any.
 
     Returns:
         The claims with their verdicts, and the parameters read off the converted graph.
     """
-    before, after = (Side(graph, graph.graph_def) for graph in (original, converted))
+    before, after = (
+        Side(graph, graph.graph_def, view=view) for graph, view in zip((original, converted), views)
+    )
     faults = [*broken(before), *broken(after)]
     if faults:
         return Proof((_claim("same graph", faults, ""),), {}, is_broken=True)

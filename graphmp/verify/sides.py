@@ -56,13 +56,15 @@ class Side:
         graph_def: tf.GraphDef,
         op_defs: Optional[OpDefs] = None,
         function: str = "",
+        view: Optional[GraphView] = None,
     ):
+        """Read the edges, unless `view` is a view of the body."""
         self.meta_graph, self.function = meta_graph, function
         self.arguments = [node.name for node in graph_def.node if node.op == ARGUMENT]
         for node in graph_def.node:
             if node.op == ARGUMENT and node.attr["T"].type == RESOURCE:
                 node.op = _HANDLE
-        self.view = GraphView(graph_def)
+        self.view = GraphView(graph_def) if view is None else view
         self.op_defs = OpDefs(meta_graph) if op_defs is None else op_defs
         self._dtypes: Dict[Port, int] = {}
         self._signatures: Dict[str, Optional[Signature]] = {}
@@ -149,15 +151,19 @@ class Sides:
         """Report a fault."""
         self.faults.append(Fault(node, text))
 
-    def became_half(self, name: str) -> List[int]:
-        """The half-precision types of a converted node that it doesn't have in the original."""
-        before = self.before.view.nodes.get(name, _NOTHING)
-        found = {
-            key: value.type
-            for key, value in self.after.view.nodes[name].attr.items()
-            if value.type in HALF
-        }
-        return [dtype for key, dtype in found.items() if attribute(before, key).type != dtype]
+    @once
+    def became_half(self) -> Dict[str, List[int]]:
+        """The half-precision types of converted nodes that they don't have in the original.
+
+        Nodes without any are left out.
+        """
+        found: Dict[str, List[int]] = {}
+        for name, node in self.after.view.nodes.items():
+            before = self.before.view.nodes.get(name, _NOTHING)
+            for key, value in node.attr.items():
+                if value.type in HALF and attribute(before, key).type != value.type:
+                    found.setdefault(name, []).append(value.type)
+        return found
 
     def added_readers(self, port: Port) -> List[str]:
         """The added nodes that read an output, one for each input."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, List, Sequence
+from typing import Iterator, List, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -26,9 +26,9 @@ def type_faults(sides: Sides, devices: Sequence[str] = DEVICES) -> Iterator[Faul
 
 
 def _edges(sides: Sides) -> Iterator[Fault]:
-    view, op_defs = sides.after.view, sides.after.op_defs
-    for name, node in view.nodes.items():
-        signature = op_defs.signature(node)
+    view = sides.after.view
+    for name in view.nodes:
+        signature = sides.after.signature(name)
         if signature is None or len(signature.inputs) != len(view.inputs(name)):
             continue
         for slot, port in enumerate(view.inputs(name)):
@@ -89,9 +89,9 @@ def half_nodes(sides: Sides) -> List[str]:
 
 def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
     """Check that half-precision nodes have kernels, and that there is one half type."""
-    seen = set()
+    seen: Set[int] = set()
     for name, node in sides.after.view.nodes.items():
-        half = sides.became_half(name)
+        half = sides.became_half.get(name, ())
         seen.update(half)
         if not half or node.op in (ARGUMENT, RESULT) or node.op in sides.after.library:
             continue

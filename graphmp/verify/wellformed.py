@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, Tuple
+from typing import Iterator, Tuple
 
 from graphmp.graph.structure.cycles import find_cycle
 from graphmp.policy.op_sets import ENTERS, EXITS
@@ -14,12 +14,9 @@ def broken(side: Side) -> Iterator[Fault]:
     cycle = find_cycle(side.view)
     if cycle is not None:
         yield Fault(cycle, "waits for itself")
-    least: Dict[str, int] = {}
     for name, node in side.view.nodes.items():
         signature, found = side.signature(name), len(side.view.inputs(name))
-        if node.op not in least:
-            least[node.op] = _least_inputs(side, node.op)
-        wanted = least[node.op] if signature is None else len(signature.inputs)
+        wanted = _least_inputs(side, node.op) if signature is None else len(signature.inputs)
         if found < wanted or (signature is not None and found != wanted):
             yield Fault(name, "has %d inputs, and a %s takes %d" % (found, node.op, wanted))
         for port in side.view.inputs(name):
@@ -29,6 +26,8 @@ def broken(side: Side) -> Iterator[Fault]:
                     "reads %s, an output that a %s does not have"
                     % (port, side.view.nodes[port.node].op),
                 )
+        if not side.frames:
+            continue
         frame = side.frames.get(name, ())[:-1] if node.op in ENTERS else side.frames.get(name, ())
         for other in {port.node for port in side.view.inputs(name)}.union(side.view.controls(name)):
             if _left(side, other) != frame:

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.structure import gradient_names
+from graphmp.graph.structure.view import GraphView
 from graphmp.rewrite import check, graph_parts
 from graphmp.tf_hooks.internals import load_graph
 from graphmp.tf_hooks.op_defs import OpDefs
@@ -24,10 +25,10 @@ from tests.support.training_graphs import SHAPES
 @pytest.mark.unit
 def test_check_finds_an_edge_with_two_dtypes():
     before = graph(X, W, "m MatMul x w", w=EYE)
-    check.check_types(before.graph_def, OpDefs(before))
+    check.check_types(GraphView(before.graph_def), OpDefs(before))
     nodes(before)["x"].attr["dtype"].type = BFLOAT16
     with pytest.raises(GraphmpError, match="GMP021: node m reads x as float32, which is bfloat16"):
-        check.check_types(before.graph_def, OpDefs(before))
+        check.check_types(GraphView(before.graph_def), OpDefs(before))
 
 
 @pytest.mark.unit
@@ -47,13 +48,13 @@ def test_check_finds_broken_graphs(lines, message):
         name, op, *inputs = [word for word in line.split() if "=" not in word]
         broken.graph_def.node.add(name=name, op=op, input=inputs)
     with pytest.raises(GraphmpError, match=message):
-        check.check_types(broken.graph_def, OpDefs(broken))
+        check.check_types(GraphView(broken.graph_def), OpDefs(broken))
 
 
 @pytest.mark.unit
 def test_check_does_not_mind_ops_that_nobody_knows():
     before = graph(X, "own MyOp x", "y Sin own", "z Add y x")
-    check.check_types(before.graph_def, OpDefs(before))
+    check.check_types(GraphView(before.graph_def), OpDefs(before))
 
 
 @pytest.mark.unit

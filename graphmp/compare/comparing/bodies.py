@@ -6,14 +6,15 @@ from typing import Any, Dict, Iterator, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.view import CONTROL, GraphView, Port
+from graphmp.graph.io.stored import StoredMetaGraph
+from graphmp.graph.structure.view import CONTROL, GraphView, Port, view_of
 from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.tf_hooks.bodies import RESULTS
 
 Pair = Tuple[str, GraphView, GraphView]
 
 
-def pairs(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> Iterator[Pair]:
+def pairs(before: StoredMetaGraph, after: StoredMetaGraph) -> Iterator[Pair]:
     """Name, original and converted graph of each body; a missing one is empty.
 
     Functions are sorted by name.
@@ -21,7 +22,7 @@ def pairs(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> Iterator[Pair]:
     Raises:
         GraphmpError: GMP008 if a node name is not unique, or an input names a missing node.
     """
-    yield "", GraphView(before.graph_def), GraphView(after.graph_def)
+    yield "", view_of(before), view_of(after)
     old, new = library(before), library(after)
     for name in sorted(set(old) | set(new)):
         yield name, _view(old.get(name)), _view(new.get(name))

@@ -11,6 +11,7 @@ from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF, compute_dtyp
 from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.policy.policy import tensor_core_ops
 
+_RESULTS = ("dtype", "DstT")  # the attributes of a result's dtype
 _NAMES = {FLOAT16: "float16", BFLOAT16: "bfloat16"}
 
 
@@ -64,28 +65,28 @@ def count(nodes: Iterable[Any]) -> Counts:
     half_ops: Counter[str] = collections.Counter()
     dtypes: Counter[int] = collections.Counter()
     for node in nodes:
-        dtype = half_dtype(node)
-        if node.op in worth and compute_dtype(node) in (FLOAT32,) + HALF:
+        op, dtype = node.op, half_dtype(node)
+        if op in worth and compute_dtype(node) in (FLOAT32,) + HALF:
             matmuls += 1
             half_matmuls += dtype != 0
-        if node.op == "Cast":
+        if op == "Cast":
             casts += {_dtype(node, "SrcT"), _dtype(node, "DstT")} <= {FLOAT32, BFLOAT16, FLOAT16}
         elif dtype and not node.name.startswith(SCOPE + "/"):
-            half_ops[node.op] += 1
+            half_ops[op] += 1
             dtypes[dtype] += 1
     return Counts(matmuls, half_matmuls, half_ops, dtypes, casts)
 
 
 def half_dtype(node: Any) -> int:
     """The half precision of a node's computation or result; 0 for none."""
-    return next(
-        (
-            dtype
-            for dtype in (compute_dtype(node), _dtype(node, "dtype"), _dtype(node, "DstT"))
-            if dtype in HALF
-        ),
-        0,
-    )
+    attributes = node.attr
+    dtype = compute_dtype(node)
+    if dtype in HALF:
+        return dtype
+    for name in _RESULTS:
+        if name in attributes and attributes[name].type in HALF:
+            return int(attributes[name].type)
+    return 0
 
 
 def _dtype(node: Any, name: str) -> int:

@@ -18,16 +18,15 @@ class Reviewed(Comparison):
     @once
     def summary(self) -> Optional[Summary]:
         """The summary of a review; None if the graphs aren't known."""
-        return summarise(self, self.work)
+        return summarise(self, self.work, self._state.is_write) if self.graphs else None
 
     @once
     def work(self) -> Dict[str, Work]:
         """The bytes that ops of the converted graph's training steps move, by path; or empty."""
-        return (
-            work(
-                self.bodies,
-                State(self.graphs[1], self.bodies[0].after, op_definitions(self.graphs[1])),
-            )
-            if self.graphs
-            else {}
-        )
+        return work(self.bodies, self._state) if self.graphs else {}
+
+    @once
+    def _state(self) -> State:
+        """The writes of the converted graph."""
+        assert self.graphs is not None
+        return State(self.graphs[1], self.bodies[0].after, op_definitions(self.graphs[1]))

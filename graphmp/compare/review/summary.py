@@ -6,17 +6,15 @@ reasons, and the owner of a clip come from the report of the conversion; empty w
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from graphmp.compare.model import Comparison
 from graphmp.compare.review.coverage import Coverage, coverage
 from graphmp.compare.review.flow import Flow, flows
 from graphmp.compare.review.stayed import Stayed, stayed_float32
 from graphmp.compare.review.work import Work
-from graphmp.graph.state.state import State
 from graphmp.graph.state.variables import variables
 from graphmp.policy.dtypes import FLOAT32
-from graphmp.tf_hooks.op_definitions import op_definitions
 from graphmp.verify import Claim
 
 
@@ -131,15 +129,15 @@ class Summary(NamedTuple):
         return self.coverage.dtype or asked or "float32"
 
 
-def summarise(diff: Comparison, work: Dict[str, Work]) -> Optional[Summary]:
-    """The summary of a comparison; None if the graphs aren't known.
+def summarise(diff: Comparison, work: Dict[str, Work], is_write: Callable[[str], bool]) -> Summary:
+    """The summary of a comparison.
 
     Args:
-        diff: the comparison.
+        diff: the comparison, with its graphs.
         work: the bytes that the ops of the converted graph move, by path.
+        is_write: whether a node of the converted graph changes state.
     """
-    if diff.graphs is None:
-        return None
+    assert diff.graphs is not None
     before, after = diff.graphs
     counted = coverage(diff.bodies)
     return Summary(
@@ -150,9 +148,7 @@ def summarise(diff: Comparison, work: Dict[str, Work]) -> Optional[Summary]:
         coverage=counted,
         stayed=stayed_float32(work, diff.kept) if counted.dtype else Stayed(),
         variables=_variables(before, after),
-        flows=flows(
-            diff.bodies[0].after, State(after, diff.bodies[0].after, op_definitions(after)).is_write
-        ),
+        flows=flows(diff.bodies[0].after, is_write),
         claims=diff.claims,
         unexplained=len(diff.unexplained),
         stale=len(diff.stale),

@@ -5,9 +5,22 @@ A graph that is parsed as a whole takes six to eight times the memory.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
 from array import array
-from typing import Any, Dict, Iterator, Mapping, Sequence, Union
+from typing import (
+    Any,
+    Dict,
+    ItemsView,
+    Iterator,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+    ValuesView,
+)
 
 import tensorflow.compat.v1 as tf
 
@@ -42,6 +55,7 @@ class StoredMetaGraph:
     def __init__(self, data: bytes, recorded: Sequence[Any] = ()):
         """`data` is the binary form of a MetaGraphDef, from `messages.serialize`."""
         self.data, self.recorded = data, recorded
+        self._held: Optional[tf.MetaGraphDef] = None
         self.rest = tf.MetaGraphDef()
         bounds = array("Q")
         for field in fields(self.data, 0, len(self.data)):
@@ -59,6 +73,23 @@ class StoredMetaGraph:
         """The MetaGraphDef itself, a new one each time."""
         return tf.MetaGraphDef.FromString(self.data)
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[tf.MetaGraphDef]:
+        """Keep the graph parsed for a block that reads its nodes many times.
+
+        Yields:
+            The parsed graph, shared by all that read it: it must not be changed.
+        """
+        if self._held is not None:
+            yield self._held
+            return
+        self._held = self.parsed()
+        try:
+            with self.graph_def.nodes.held(self._held.graph_def.node):
+                yield self._held
+        finally:
+            self._held = None
+
     def __getattr__(self, name: str) -> Any:
         return _field(self.__dict__.get("rest"), name)
 
@@ -73,25 +104,54 @@ class StoredNodes(Mapping[str, tf.NodeDef]):
     def __init__(self, data: bytes, bounds: array[int]):
         """`bounds` has two numbers for each node, its start and end in `data`."""
         self._data, self._bounds = data, bounds
-        self._parsed = functools.lru_cache(maxsize=None if len(data) <= _SMALL else _KEPT)(
+        self._held: Optional[Sequence[tf.NodeDef]] = None
+        self._is_small = len(data) <= _SMALL
+        self._parsed = functools.lru_cache(maxsize=None if self._is_small else _KEPT)(
             functools.partial(_node, data, bounds)
         )
 
     @once
     def _numbers(self) -> Dict[str, int]:
         numbers: Dict[str, int] = {}
-        for number in range(len(self)):
-            name = _node(self._data, self._bounds, number).name
+        for number, node in enumerate(self._all()):
+            name = sys.intern(node.name)
             if numbers.setdefault(name, number) != number:
                 raise not_unique(name)
         return numbers
+
+    def _all(self) -> Iterator[tf.NodeDef]:
+        """The nodes in order."""
+        if self._held is not None:
+            return iter(self._held)
+        parse = (
+            self._parsed if self._is_small else functools.partial(_node, self._data, self._bounds)
+        )
+        return map(parse, range(len(self)))
+
+    @contextlib.contextmanager
+    def held(self, nodes: Sequence[tf.NodeDef]) -> Iterator[None]:
+        """Take nodes from `nodes`, all of the graph, for a block, instead of parsing each."""
+        self._held = nodes
+        try:
+            yield
+        finally:
+            self._held = None
 
     def serialized(self, name: str) -> bytes:
         """A node's binary form, the same bytes for the same node."""
         return _slice(self._data, self._bounds, self._numbers[name])
 
+    def items(self) -> ItemsView[str, tf.NodeDef]:
+        """The names with the nodes, each parsed once."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[tf.NodeDef]:
+        """The nodes, each parsed once."""
+        return _Nodes(self)
+
     def __getitem__(self, name: str) -> tf.NodeDef:
-        return self._parsed(self._numbers[name])
+        number = self._numbers[name]
+        return self._parsed(number) if self._held is None else self._held[number]
 
     def __contains__(self, name: object) -> bool:
         return name in self._numbers
@@ -101,6 +161,24 @@ class StoredNodes(Mapping[str, tf.NodeDef]):
 
     def __len__(self) -> int:
         return len(self._bounds) // 2
+
+
+class _Items(ItemsView[str, tf.NodeDef]):
+    """Names and nodes, without a look-up of each."""
+
+    _mapping: StoredNodes
+
+    def __iter__(self) -> Iterator[Tuple[str, tf.NodeDef]]:
+        return zip(self._mapping, self._mapping._all())
+
+
+class _Nodes(ValuesView[tf.NodeDef]):
+    """The nodes, without a look-up of each."""
+
+    _mapping: StoredNodes
+
+    def __iter__(self) -> Iterator[tf.NodeDef]:
+        return self._mapping._all()
 
 
 def not_unique(name: str) -> GraphmpError:

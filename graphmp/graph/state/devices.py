@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterable, List, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Consumer, GraphView
+from graphmp.once import once
 from graphmp.policy.op_sets import VARIABLE_OPS
 
 _COLOCATION = "_class"
@@ -27,6 +28,8 @@ class Places:
 
         May be empty.
         """
+        if not self._any:
+            return ""
         chain: List[str] = []
         last = name
         while last not in self._found and last not in chain:
@@ -40,9 +43,16 @@ class Places:
             self._found[each] = self._view.nodes[each].device or device
         return self._found[name]
 
+    @once
+    def _any(self) -> bool:
+        """Whether any node names a device."""
+        return any(node.device for node in self._view.nodes.values())
+
     def elsewhere(self, name: str, readers: Iterable[Consumer]) -> Dict[str, List[Consumer]]:
         """The consumers of a node's output on other devices than the node, by device."""
         found: Dict[str, List[Consumer]] = {}
+        if not self._any:
+            return found
         for reader in readers:
             target = self.of(reader.node)
             if target != self.of(name) and apart(self.of(name), target):

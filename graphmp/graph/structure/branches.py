@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Dict, FrozenSet, List, Mapping, Set, Tuple
 
 from graphmp.graph.structure.frames import is_invariant
-from graphmp.graph.structure.order import in_order
+from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.once import remembered
 from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS, SWITCHES
 
 Conditions = FrozenSet[Tuple[Port, int]]
@@ -21,6 +22,7 @@ def conditional(view: GraphView) -> Set[str]:
     return set(conditions(view))
 
 
+@remembered
 def conditions(view: GraphView) -> Dict[str, Conditions]:
     """The sides of predicates that each such node requires.
 
@@ -33,18 +35,23 @@ def conditions(view: GraphView) -> Dict[str, Conditions]:
     if not any(node.op in SWITCHES for node in view.nodes.values()):
         return {}
     found: Dict[str, Conditions] = {}
-    for name in in_order(view, set(view.nodes)):
+    switches = {name for name, node in view.nodes.items() if node.op in SWITCHES}
+    for name in whole_order(view):
+        controls = [found[control] for control in view.controls(name) if control in found]
+        if not controls and not any(
+            port[0] in found or port[0] in switches for port in view.inputs(name)
+        ):
+            continue  # nothing that it takes is conditional
         reads = [
             sides(view, found, port)
             for port in view.inputs(name)
             if view.nodes[port.node].op not in NEXT_ITERATIONS
         ]
-        controls = [found[control] for control in view.controls(name)]
         op = view.nodes[name].op
-        found[name] = (_merged(reads) if op in MERGES else frozenset().union(*reads)).union(
-            *controls
-        )
-    return {name: own for name, own in found.items() if own}
+        own = (_merged(reads) if op in MERGES else _ALWAYS.union(*reads)).union(*controls)
+        if own:
+            found[name] = own
+    return found
 
 
 def sides(view: GraphView, found: Mapping[str, Conditions], port: Port) -> Conditions:

@@ -22,6 +22,8 @@ def functions_named(node: Any) -> Iterator[str]:
 
 def called(node: Any, functions: Container[str]) -> List[str]:
     """The functions, among some, that a node calls, each once."""
+    if not functions:
+        return []
     return [name for name in dict.fromkeys(functions_named(node)) if name in functions]
 
 

@@ -8,6 +8,7 @@ from typing import Deque, Dict, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView
+from graphmp.once import remembered
 from graphmp.policy.op_sets import ENTERS, EXITS
 
 Frames = Dict[str, Tuple[str, ...]]
@@ -18,6 +19,7 @@ def is_invariant(node: tf.NodeDef) -> bool:
     return node.op == "Enter" and "is_constant" in node.attr and bool(node.attr["is_constant"].b)
 
 
+@remembered
 def frames(view: GraphView) -> Frames:
     """The while frames of each node, outermost first.
 

@@ -23,10 +23,11 @@ from graphmp.graph.structure import gradient_names
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.gradient_names import NameClaim
 from graphmp.graph.structure.gradient_record import RecordedCall
-from graphmp.graph.structure.order import in_order
+from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import GraphView
 from graphmp.naming import is_own
+from graphmp.once import remembered
 
 
 class GradientCode(NamedTuple):
@@ -80,6 +81,7 @@ def find(
     )
 
 
+@remembered
 def gradient_nodes(view: GraphView) -> Set[str]:
     """All nodes of gradient code."""
     return {name for nodes in gradient_code(view).values() for name in nodes}
@@ -146,7 +148,7 @@ class _Direction:
 
     def __init__(self, view: GraphView, claims: Dict[str, NameClaim], recorded: AbstractSet[str]):
         self._view, self._claims, self._recorded = view, claims, recorded
-        self._order = {name: place for place, name in enumerate(in_order(view, view.nodes.keys()))}
+        self._order = {name: place for place, name in enumerate(whole_order(view))}
         self._after = view.descendants({*claims, *recorded}, control=False)
         self._frames = frames(view)
 

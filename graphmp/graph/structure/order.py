@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import AbstractSet, Dict, List
+from typing import AbstractSet, Dict, List, Sequence
 
 from graphmp.graph.structure.view import GraphView
+from graphmp.once import remembered
 from graphmp.policy.op_sets import NEXT_ITERATIONS
 
 
@@ -16,22 +16,34 @@ def in_order(view: GraphView, nodes: AbstractSet[str]) -> List[str]:
         view: the graph.
         nodes: the nodes to run, with all that they depend on.
     """
+    skipped = {name for name, node in view.nodes.items() if node.op in NEXT_ITERATIONS}
     waits: Dict[str, int] = {}
     after: Dict[str, List[str]] = {}
     for name in nodes:
-        before = {port.node for port in view.inputs(name)} | set(view.controls(name))
-        before = {other for other in before if view.nodes[other].op not in NEXT_ITERATIONS}
+        before = {port[0] for port in view.inputs(name)}
+        before.update(view.controls(name))
+        before -= skipped
         waits[name] = len(before)
         for other in before:
-            after.setdefault(other, []).append(name)
+            if other in after:
+                after[other].append(name)
+            else:
+                after[other] = [name]
     order: List[str] = []
-    wave = sorted(name for name, count in waits.items() if not count)
+    wave = sorted([name for name, count in waits.items() if not count])
     while wave:
         order += wave
         ready = []
-        for name in itertools.chain.from_iterable(after.get(name, ()) for name in wave):
-            waits[name] -= 1
-            if not waits[name]:
-                ready.append(name)
+        for before_it in wave:
+            for name in after.get(before_it, ()):
+                waits[name] -= 1
+                if not waits[name]:
+                    ready.append(name)
         wave = sorted(ready)
     return order
+
+
+@remembered
+def whole_order(view: GraphView) -> Sequence[str]:
+    """All nodes of a graph in that order, without those of cycles."""
+    return in_order(view, view.nodes.keys())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import functools
+import sys
 from types import MappingProxyType
 from typing import (
     Callable,
@@ -22,9 +24,9 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import serialize
-from graphmp.graph.io.stored import StoredGraphDef, StoredNodes, not_unique
+from graphmp.graph.io.stored import StoredGraphDef, StoredMetaGraph, StoredNodes, not_unique
 from graphmp.graph.structure.walk import reached
-from graphmp.once import once
+from graphmp.once import once, remembered
 
 CONTROL = -1
 _MOST_DIGITS = (
@@ -112,6 +114,20 @@ class GraphView:
             if len(data) < len(edges):
                 self._controls[name] = tuple([port[0] for port in edges if port[1] == CONTROL])
 
+    def over(self, graph_def: Union[tf.GraphDef, StoredGraphDef]) -> GraphView:
+        """A view of the same graph in another form: parsed, stored, or a copy.
+
+        Its nodes are in the same order. What is known of its edges is shared.
+        """
+        nodes: Mapping[str, tf.NodeDef] = (
+            graph_def.nodes
+            if isinstance(graph_def, StoredGraphDef)
+            else MappingProxyType(dict(zip(self.nodes, graph_def.node)))
+        )
+        other = GraphView.__new__(GraphView)
+        other.__dict__.update(self.__dict__, graph_def=graph_def, nodes=nodes)
+        return other
+
     def serialized(self, name: str) -> bytes:
         """A node's binary form, the same bytes for the same node."""
         return (
@@ -138,23 +154,39 @@ class GraphView:
 
     def ancestors(self, names: Iterable[str], control: bool = True) -> Set[str]:
         """The given nodes and all that they depend on; control edges count if `control` is true."""
-
-        def before(name: str) -> List[str]:
-            return [port[0] for port in self._inputs[name]] + (
-                list(self.controls(name)) if control else []
-            )
-
-        return reached(names, before)
+        inputs, controls = self._inputs, self._controls if control else {}
+        found = set(names)
+        waiting = list(found)
+        while waiting:  # as `reached`, in half the time
+            name = waiting.pop()
+            for port in inputs[name]:
+                before = port[0]
+                if before not in found:
+                    found.add(before)
+                    waiting.append(before)
+            for before in controls.get(name, ()):
+                if before not in found:
+                    found.add(before)
+                    waiting.append(before)
+        return found
 
     def descendants(self, names: Iterable[str], control: bool = True) -> Set[str]:
         """The given nodes and all that depend on them; control edges count if `control` is true."""
-
-        def after(name: str) -> List[str]:
-            return [consumer[0] for consumer in self.consumers(name)] + (
-                list(self.control_consumers(name)) if control else []
-            )
-
-        return reached(names, after)
+        data, controls = self._data_consumers, self._control_consumers if control else {}
+        found = set(names)
+        waiting = list(found)
+        while waiting:  # as `reached`, in half the time
+            name = waiting.pop()
+            for consumer in data.get(name, ()):
+                after = consumer[0]
+                if after not in found:
+                    found.add(after)
+                    waiting.append(after)
+            for after in controls.get(name, ()):
+                if after not in found:
+                    found.add(after)
+                    waiting.append(after)
+        return found
 
     def handed_on(
         self, start: Port, onwards: Callable[[Consumer], Iterable[int]]
@@ -197,9 +229,10 @@ class GraphView:
     @once
     def _data_consumers(self) -> Dict[str, Tuple[Consumer, ...]]:
         consumers: Dict[str, List[Consumer]] = collections.defaultdict(list)
+        made = functools.partial(tuple.__new__, Consumer)  # half the time of Consumer(...)
         for name, ports in self._inputs.items():
             for slot, (node, output) in enumerate(ports):
-                consumers[node].append(Consumer(name, slot, output))
+                consumers[node].append(made((name, slot, output)))
         return {node: tuple(found) for node, found in consumers.items()}
 
     @once
@@ -209,6 +242,12 @@ class GraphView:
             for node in nodes:
                 consumers[node].append(name)
         return {node: tuple(found) for node, found in consumers.items()}
+
+
+@remembered
+def view_of(graph: StoredMetaGraph) -> GraphView:
+    """The view of the main graph of a stored graph."""
+    return GraphView(graph.graph_def)
 
 
 class _Ports(Dict[str, Port]):
@@ -223,6 +262,9 @@ class _Ports(Dict[str, Port]):
         self._parse = parse
 
     def __missing__(self, text: str) -> Port:
+        if text in self._names and ":" not in text:  # a first output, in any syntax
+            self[text] = port = Port(self._names[text], 0)
+            return port
         port = self._parse(text)
         if port.node not in self._names:
             raise KeyError(text)
@@ -242,6 +284,7 @@ def nodes_by_name(graph_def: Union[tf.GraphDef, StoredGraphDef]) -> Mapping[str,
         return graph_def.nodes
     nodes: Dict[str, tf.NodeDef] = {}
     for node in graph_def.node:
-        if nodes.setdefault(node.name, node) is not node:
-            raise not_unique(node.name)
+        name = sys.intern(node.name)  # one string in all graphs: look-ups find it by identity
+        if nodes.setdefault(name, node) is not node:
+            raise not_unique(name)
     return MappingProxyType(nodes)

@@ -47,7 +47,7 @@ class AllReduces:
         found = {
             name
             for name, node in view.nodes.items()
-            if is_reduce(node.op) or not reducing.isdisjoint(functions_named(node))
+            if is_reduce(node.op) or (reducing and not reducing.isdisjoint(functions_named(node)))
         }
         self._found = found & view.ancestors(self._writes, control=False) if found else found
         self._hidden = conditional(view) if self._found else set()

@@ -72,6 +72,7 @@ class TrainingGraph:
         recorded: Sequence[RecordedCall] = (),
         ends: Optional[AbstractSet[str]] = None,
         inside: Sequence[RecordedCall] = (),
+        view: Optional[GraphView] = None,
     ):
         """Analyse the graph.
 
@@ -82,10 +83,13 @@ class TrainingGraph:
             recorded: the recorded calls of `tf.gradients`.
             ends: for a function's body, the results that count as writes; None for a main graph.
             inside: recorded calls of `tf.gradients`, those inside functions included.
+            view: a view of the same graph, if there is one.
         """
         self.meta_graph = meta_graph
         self.op_defs = op_defs
-        self.view = GraphView(meta_graph.graph_def)
+        self.view = (
+            GraphView(meta_graph.graph_def) if view is None else view.over(meta_graph.graph_def)
+        )
         self.places = Places(self.view)
         self.state = State(meta_graph, self.view, op_defs.get, ends or frozenset())
         self._frames = frames(self.view)

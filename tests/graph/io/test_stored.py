@@ -17,7 +17,7 @@ from graphmp.errors import GraphmpError
 from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.io.stored import StoredMetaGraph, copied, emptied, stored
-from graphmp.graph.structure.view import GraphView
+from graphmp.graph.structure.view import GraphView, view_of
 from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support.corpus import recorded
 from tests.support.tiny import meta_graph
@@ -238,3 +238,50 @@ def test_a_conversion_parses_its_graphs_when_they_are_asked_for(tmp_path):
     done.save(tmp_path)
     assert (tmp_path / "converted.meta").read_bytes() == done.after.data
     assert (tmp_path / "original.meta").read_bytes() == serialize(graph)
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_a_held_graph_is_parsed_once(monkeypatch, is_small):
+    """In a block that holds it, and inside such a block; outside, nodes are copies as before."""
+    if not is_small:
+        monkeypatch.setattr("graphmp.graph.io.stored._SMALL", 0)
+    graph = trained()
+    kept = stored(graph)
+    with kept.held() as whole, kept.held() as inner:
+        assert inner is whole
+        nodes = kept.graph_def.nodes
+        assert serialize(whole) == serialize(graph)
+        assert [serialize(node) for node in kept.graph_def.node] == [
+            serialize(node) for node in graph.graph_def.node
+        ]
+        assert [(name, node.op) for name, node in nodes.items()] == [
+            (node.name, node.op) for node in graph.graph_def.node
+        ]
+        whole.graph_def.node[0].device = "/gpu:0"  # shows that it is the same node
+        first = whole.graph_def.node[0].name
+        assert nodes[first].device == next(iter(nodes.values())).device == "/gpu:0"
+    assert nodes[first].device == next(iter(nodes.values())).device == ""
+    assert [node.name for node in nodes.values()] == list(nodes)
+
+
+def test_a_block_that_fails_holds_nothing_afterwards():
+    kept = stored(trained())
+    with pytest.raises(KeyError), kept.held() as whole:
+        whole.graph_def.node[0].device = "/gpu:0"
+        kept.graph_def.nodes["missing"]
+    assert next(iter(kept.graph_def.node)).device == ""
+
+
+def test_a_view_over_another_form_of_the_graph():
+    """Edges are the same objects, nodes those of the other form."""
+    graph = trained()
+    view = view_of(stored(graph))
+    other = view.over(graph.graph_def)
+    assert list(other.nodes) == list(view.nodes)
+    for node in graph.graph_def.node:
+        assert other.nodes[node.name] is node
+        assert other.inputs(node.name) is view.inputs(node.name)
+    back = other.over(stored(graph).graph_def)
+    assert [serialize(node) for node in back.nodes.values()] == [
+        serialize(node) for node in graph.graph_def.node
+    ]
