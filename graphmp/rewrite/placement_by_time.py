@@ -9,6 +9,7 @@ Ops on the allow list are free here too: they cost their own time in either dtyp
 
 Units that painting made float32, and those that --force_compute made half, stay so. Where the whole
 step was timed with the same placement, and was faster in float32 or placed by bytes, that is taken.
+A placement that saves less than 2% of a step isn't worth its casts: all that is free is float32.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from graphmp.tuning.costs import BYTES, FLOAT32, OPERATIONS, TUNED, Costs
 from graphmp.tuning.costs import HALF as HALVED
 
 _INFINITE = float("inf")
+_WORTH = 0.02  # of a step: what is predicted to save less stays float32
 _NOTABLE = 0.01  # of a node's time: cheaper casts of its inputs to float32 aren't mentioned
 
 
@@ -82,13 +84,24 @@ def place_by_time(
     digest = digest_of(graph, placed)
     kept = costs.faster if costs.faster and costs.placement in ("", digest) else TUNED
     if kept == FLOAT32:
-        reason = Reason(MEASURED, _whole_step(costs, compute_dtype))
-        placed = [Paint(FLOAT, reason) if p.colour == FREE else p for p in loose]
+        placed = _in_float32(loose, loose, _whole_step(costs, compute_dtype))
     elif kept == BYTES:
         placed = by_bytes
     else:
         placed = _explained(placed, loose, step, compute_dtype)
+        in_float32 = _in_float32(placed, loose, _little(compute_dtype))
+        if step.cost(in_float32) - step.cost(placed) < _least_saved(costs):
+            placed, kept = in_float32, FLOAT32
     return Timed(placed, step.known(), saved, digest, kept)
+
+
+def _in_float32(placed: List[Paint], loose: List[Paint], why: str) -> List[Paint]:
+    """All that is free in float32; what isn't yet gets a reason."""
+    reason = Reason(MEASURED, why)
+    return [
+        Paint(FLOAT, reason) if free.colour == FREE and p.colour != FLOAT else p
+        for p, free in zip(placed, loose)
+    ]
 
 
 def all_half(loose: List[Paint]) -> List[Paint]:
@@ -279,6 +292,20 @@ def duration(nanoseconds: float) -> str:
         if nanoseconds < limit * 0.9995:
             return "%.3g %s" % (nanoseconds / limit * 1e3, unit)
     return "%.3g s" % (nanoseconds / 1e9)
+
+
+def _least_saved(costs: Costs) -> float:
+    """Nanoseconds that a placement has to save to be worth its casts."""
+    step = costs.steps.get(OPERATIONS % FLOAT32)
+    return 0.0 if step is None else _WORTH * step.nanoseconds
+
+
+def _little(compute_dtype: str) -> str:
+    """`the best placement of float16 saves less than 2% of a step`."""
+    return "the best placement of %s saves less than %.0f%% of a step" % (
+        compute_dtype,
+        100 * _WORTH,
+    )
 
 
 def _whole_step(costs: Costs, compute_dtype: str) -> str:

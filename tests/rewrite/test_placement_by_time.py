@@ -184,6 +184,18 @@ def test_the_fastest_whole_step_is_taken(tmp_path, faster, half):
         assert found.reasons["a1"] == text
 
 
+@pytest.mark.parametrize("step, half", [(100e3, {"a1"}), (1e6, {"a1"}), (9e6, set())])
+def test_what_saves_little_of_a_step_stays_float32(tmp_path, step, half):
+    chain = painting.chain("xa")
+    steps = {"float32_operations": exactly(step)}
+    found = rewritten(tmp_path, chain, of_nodes(chain, {"a1": (90e3, 1e3)}, 100.0, steps=steps))
+    assert found.half & {"a1"} == half
+    if not half:
+        assert found.reasons["a1"] == (
+            "measured: the best placement of float16 saves less than 2% of a step"
+        )
+
+
 def test_another_placement_than_the_timed_one_stays(tmp_path):
     costs = of_nodes(
         painting.chain("xa"), {"a1": (90e3, 1e3)}, 100.0, faster="float32", placement="other"

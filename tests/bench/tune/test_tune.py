@@ -62,7 +62,8 @@ def test_costs_from_traces_to_a_conversion(conversion, tuned):
     )
     by_costs = graphmp.convert(conversion.original, costs=str(path))
     report = by_costs.report["costs"]
-    assert report["placement"] == costs.placement and report["kept"] == costs.faster
+    assert report["placement"] == costs.placement
+    assert report["kept"] in (costs.faster, "float32")  # float32, too, where little is saved
     assert report["nodes"]["measured"] > 0 and report["nodes"]["unknown"] == 0
     assert set(report["predicted_step_ns"]) == {"bytes", "half", "tuned"}
     assert report["device"] == costs.machine.device
