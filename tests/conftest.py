@@ -1,5 +1,6 @@
 """Shared by all tests: TensorFlow 1 behaviour, a fresh graph, and the slow ones on demand."""
 
+import contextlib
 import gc
 import importlib
 import os
@@ -74,6 +75,7 @@ def pytest_runtest_protocol(item):
                 (os, "fork"),
             ):
                 patch.setattr(owner, name, refuse)
+            patch.setattr("graphmp.cli.main.behind_glass", contextlib.nullcontext)  # it forks
         yield
 
 
