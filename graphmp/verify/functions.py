@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+import functools
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.state.state import writing_functions
 from graphmp.naming import in_body
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
@@ -68,6 +82,7 @@ class Functions:
             for graph in self._graphs
         )
         self._without_main = tuple(map(_library, self._graphs))
+        self._writing = tuple(map(_writing, self._graphs))
         self._bodies: Dict[Tuple[str, str], Optional[BodyFindings]] = {}
         self._interfaces: Dict[Tuple[str, str], Optional[Interface]] = {}
         self._known: Dict[Tuple[str, Tuple[Degree, ...]], Tuple[List[Degree], str]] = {}
@@ -160,8 +175,8 @@ class Functions:
 
     def _compared(self, pair: Tuple[str, str]) -> Optional[BodyFindings]:
         sides = []
-        for name, graph, op_defs, library in zip(
-            pair, self._without_main, self._op_defs, self._libraries
+        for name, graph, op_defs, library, writing in zip(
+            pair, self._without_main, self._op_defs, self._libraries, self._writing
         ):
             graph_def = as_graph(library[name], op_defs) if name in library else None
             if graph_def is None:
@@ -172,7 +187,7 @@ class Functions:
                 )
                 self.faults.append(Fault(name, "is a function that can't be compared: %s" % why))
                 return None
-            sides.append(Side(graph, graph_def, op_defs, name))
+            sides.append(Side(graph, graph_def, op_defs, name, writing=writing))
         faults = [
             Fault(in_body(name, fault.node), fault.text)
             for name, side in zip(pair, sides)
@@ -228,3 +243,10 @@ def _library(graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
     found = tf.MetaGraphDef()
     found.graph_def.library.CopyFrom(graph.graph_def.library)
     return found
+
+
+def _writing(meta_graph: tf.MetaGraphDef) -> Callable[[], AbstractSet[str]]:
+    """A function that finds the functions that change state, once for all bodies."""
+    return functools.lru_cache(maxsize=None)(
+        functools.partial(writing_functions, meta_graph.graph_def)
+    )

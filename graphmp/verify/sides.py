@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Container, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import AbstractSet, Callable, Container, Dict, Iterator, List, NamedTuple, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -57,8 +57,10 @@ class Side:
         op_defs: Optional[OpDefs] = None,
         function: str = "",
         view: Optional[GraphView] = None,
+        writing: Optional[Callable[[], AbstractSet[str]]] = None,
     ):
         """Read the edges, unless `view` is a view of the body."""
+        self._writing = writing
         self.meta_graph, self.function = meta_graph, function
         self.arguments = [node.name for node in graph_def.node if node.op == ARGUMENT]
         for node in graph_def.node:
@@ -113,7 +115,7 @@ class Side:
     @once
     def state(self) -> State:
         """The writes of the graph."""
-        return State(self.meta_graph, self.view, self.op_defs.get)
+        return State(self.meta_graph, self.view, self.op_defs.get, writing=self._writing)
 
     @once
     def frames(self) -> Frames:

@@ -1,5 +1,7 @@
 """The gate: hostile graphs are refused in one line, and what TensorFlow takes is taken."""
 
+import time
+
 import pytest
 
 from graphmp.conversion.convert import convert
@@ -63,3 +65,22 @@ def test_recursion(calls, chain):
     if chain is None:
         calls["5000"], chain = [], []
     assert recursion(calls) == chain
+
+
+def seconds(graph):
+    start = time.process_time()
+    check(graph)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize(
+    "make, size", [(hostile.chain, 4000), (hostile.many_controls, 8000)], ids=["chain", "controls"]
+)
+def test_time_is_linear(make, size):
+    check(make(10))
+    short, long = make(size), make(4 * size)
+    assert min(seconds(long) for _ in range(3)) < 10 * min(seconds(short) for _ in range(3))
+
+
+def test_many_functions():
+    check(hostile.many_functions(2000))

@@ -51,6 +51,7 @@ class State:
         view: GraphView,
         definition: Callable[[str], Any] = _nobody_knows,
         ends: AbstractSet[str] = frozenset(),
+        writing: Optional[Callable[[], AbstractSet[str]]] = None,
     ):
         """Read the collections of variables once.
 
@@ -60,8 +61,10 @@ class State:
             definition: returns the OpDef of an op type, None if unknown. An unknown op that is
                 given a reference counts as writing it.
             ends: nodes that pass a handle on to something that writes it; they count as writes.
+            writing: returns `writing_functions` of the library, where many bodies share it.
         """
         self._meta_graph = meta_graph
+        self._writing = writing or (lambda: writing_functions(meta_graph.graph_def))
         self._view = view
         self._definition = definition
         self._ends = ends
@@ -98,7 +101,7 @@ class State:
     @once
     def writing_functions(self) -> AbstractSet[str]:
         """Functions of the library that change state, directly or through a call."""
-        return _writing_functions(self._meta_graph.graph_def)
+        return self._writing()
 
     @once
     def _changes(self) -> Dict[str, AbstractSet[str]]:
@@ -191,7 +194,7 @@ def variable_keys(meta_graph: tf.MetaGraphDef) -> List[str]:
     )
 
 
-def _writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
+def writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
     """Functions that change state, directly or through a call."""
     library = {function.signature.name: function for function in graph_def.library.function}
     return with_callers(
