@@ -7,8 +7,8 @@
 A use is a place in a file that reads a name of `tensorflow`: an attribute chain, a name bound by an
 import or by an assignment, or the import itself. Aliases are followed. Counted are the uses of
 `tf.contrib` and of other public names that 1.15.5 has and the other TensorFlow lacks without
-graphmp. Files that Python 3 can't parse are skipped. `resolve` looks each name up; on TensorFlow 2
-after `legacy.install()`.
+graphmp; modules by themselves are not. Files that Python 3 can't parse are skipped. `resolve` looks
+each name up; on TensorFlow 2 after `legacy.install()`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "legacy.md"
 MARKS = ("<!-- table: uses -->\n", "<!-- end of table -->\n")
 UNSERVED_ROWS = 40  # the most used names that aren't served, named in the page
 WITH_CONTRIB = "1.15.5"
+MODULE = "."  # ends the name of a module: reading one shows nothing about what is in it
 
 
 class Row(NamedTuple):
@@ -68,7 +69,8 @@ def count(folder: pathlib.Path, output: pathlib.Path) -> None:
 def resolve(path: pathlib.Path) -> None:
     """Add, for the TensorFlow that runs this, the part of each name that exists.
 
-    A name that ends in a function, class or value is cut there. Null stands for a missing name.
+    A name is cut after a function, class or value; that of a module ends in a dot. Null stands for
+    a missing name.
     """
     # Both are imported here so that `count` and `table` need no TensorFlow.
     import tensorflow.compat.v1 as tf
@@ -95,7 +97,7 @@ def _resolved(module: Any, name: str) -> Optional[str]:
         except (AttributeError, ImportError):
             return None
         known.append(part)
-    return ".".join(known)
+    return ".".join(known) + (MODULE if isinstance(value, types.ModuleType) else "")
 
 
 def rows(data: Dict[str, Any], version: str) -> List[Row]:
@@ -108,7 +110,7 @@ def rows(data: Dict[str, Any], version: str) -> List[Row]:
         for written, number in counted.items():
             name = old[written]
             is_contrib = written.startswith("contrib.")
-            if not name or name == "contrib" or (new["plain"][written] and not is_contrib):
+            if not name or name.endswith(MODULE) or (new["plain"][written] and not is_contrib):
                 continue
             uses[name] += number
             places[name].add(repository)
@@ -137,7 +139,7 @@ def page(data: Dict[str, Any], version: str) -> List[str]:
     found = rows(data, version)
     total, good = sum(row.uses for row in found), sum(row.uses for row in found if row.served)
     lines = [
-        "%d repositories, %d files (%d of Python 2 skipped): %d uses of %d names, of which %d"
+        "%d repositories, %d files (%d skipped): %d uses of %d names, of which %d"
         " (%.1f%%) are served on TensorFlow %s."
         % (
             len(data["uses"]),

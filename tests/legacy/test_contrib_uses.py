@@ -49,8 +49,8 @@ def test_python_2_is_skipped():
 
 @pytest.mark.unit
 def test_only_names_that_are_gone_are_counted():
-    names = ["contrib.a.f", "contrib.a.g.h", "old", "kept", "of_2"]
-    old = dict(zip(names, ["contrib.a.f", "contrib.a.g", "old", "kept", None]))
+    names = ["contrib.a.f", "contrib.a.g.h", "old", "kept", "of_2", "contrib.a"]
+    old = dict(zip(names, ["contrib.a.f", "contrib.a.g", "old", "kept", None, "contrib.a."]))
     new = dict.fromkeys(names)
     data = {
         "uses": {"one": dict.fromkeys(names, 2), "two": {"contrib.a.f": 1}},
