@@ -38,3 +38,17 @@ def test_modes_have_the_values_of_contrib():
     served = ContribModule("learn").ModeKeys
     assert served is ModeKeys
     assert (served.TRAIN, served.EVAL, served.INFER) == ("train", "eval", "infer")
+
+
+def test_a_sequence_of_one_step():
+    crf = ContribModule("crf")
+    potentials = np.array([[[1.0, 3.0]], [[2.0, 0.0]]], "f")
+    with tf.Graph().as_default():
+        inputs = tf.placeholder(tf.float32, [None, None, 2])
+        lengths, zeros = tf.constant([1, 0], tf.int64), tf.zeros([2, 2])
+        likelihood, _ = crf.crf_log_likelihood(inputs, tf.constant([[1], [1]]), lengths, zeros)
+        best, scores = crf.crf_decode(inputs, zeros, lengths)
+        with tf.Session() as session:
+            found = session.run([likelihood, best, scores], {inputs: potentials})
+    np.testing.assert_allclose(found[0], [3 - np.logaddexp(1, 3), 0], rtol=1e-6)
+    assert (found[1].tolist(), found[2].tolist()) == ([[1], [0]], [3, 2])

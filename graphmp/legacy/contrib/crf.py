@@ -94,12 +94,14 @@ def crf_log_norm(
 
 
 def _scanned(step: Any, first: tf.Tensor, inputs: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """States [time, batch, tags] of a recursion over steps; ended sequences are marked False."""
-    rest = tf.transpose(inputs, [1, 0, 2])[1:]
-    inside = tf.transpose(tf.sequence_mask(lengths, tf.shape(inputs)[1]))[1:]
-    inside = tf.tile(tf.expand_dims(inside, 2), [1, 1, tf.shape(inputs)[2]])
-    states = tf.scan(step, (rest, inside), initializer=first)
-    return tf.concat([tf.expand_dims(first, 0), states], 0)
+    """States [time, batch, tags] of a recursion that starts with the first step's.
+
+    `step` gets the potentials and whether to take the step: not for the first, nor after the end.
+    """
+    shape = tf.shape(inputs)
+    taken = tf.sequence_mask(lengths, shape[1]) & tf.expand_dims(tf.range(shape[1]) > 0, 0)
+    taken = tf.tile(tf.expand_dims(tf.transpose(taken), 2), [1, 1, shape[2]])
+    return tf.scan(step, (tf.transpose(inputs, [1, 0, 2]), taken), initializer=first)
 
 
 def crf_log_likelihood(
@@ -135,15 +137,14 @@ def crf_decode(
 
     scores = _scanned(forward, potentials[:, 0], potentials, length)
     last = tf.argmax(scores[-1], 1, output_type=tf.int32)
-    steps = tf.range(tf.shape(potentials)[1] - 1)
+    steps = tf.range(tf.shape(potentials)[1])
     columns = tf.transpose(transition_params)
 
     def backward(tag: tf.Tensor, item: Tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         before = tf.argmax(item[0] + tf.gather(columns, tag), 1, output_type=tf.int32)
         return tf.where(tf.less(item[1] + 1, length), before, tag)
 
-    earlier = tf.scan(backward, (scores[:-1], steps), initializer=last, reverse=True)
-    tags = tf.transpose(tf.concat([earlier, tf.expand_dims(last, 0)], 0))
+    tags = tf.transpose(tf.scan(backward, (scores, steps), initializer=last, reverse=True))
     inside = tf.sequence_mask(tf.maximum(length, 1), tf.shape(potentials)[1], tf.int32)
     return tags * inside, tf.reduce_max(scores[-1], 1)
 
