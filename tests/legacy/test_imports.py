@@ -629,7 +629,7 @@ def test_every_form_of_import(tmp_path):
 MISSING = """
     import json
     import tensorflow as tf
-    from tensorflow.contrib import crf, learn
+    from tensorflow.contrib import ffmpeg, learn
     import tensorflow.contrib.seq2seq as seq2seq
 
     def attempt(function):
@@ -639,21 +639,21 @@ MISSING = """
             return "%s: %s" % ([c.__name__ for c in type(error).__mro__[1:3]], error)
 
     def import_symbol():
-        from tensorflow.contrib.crf import viterbi_decode
+        from tensorflow.contrib.ffmpeg import encode_audio
 
     def import_module():
         import tensorflow.contrib.opt.python.training.shampoo
 
     print(json.dumps([
-        attempt(lambda: tf.contrib.crf.crf_log_likelihood),
-        attempt(lambda: crf.crf_log_likelihood),
+        attempt(lambda: tf.contrib.ffmpeg.decode_audio),
+        attempt(lambda: ffmpeg.decode_audio),
         attempt(lambda: learn.preprocessing.ByteProcessor(3)),
         attempt(lambda: seq2seq.BasicDecoder),
         attempt(lambda: tf.contrib.layers.real_valued_column("x")),
         attempt(import_symbol),
         attempt(import_module),
-        attempt(lambda: getattr(crf, "nothing", "default")),
-        attempt(lambda: crf.__wrapped__),
+        attempt(lambda: getattr(ffmpeg, "nothing", "default")),
+        attempt(lambda: ffmpeg.__wrapped__),
     ]))
 """
 
@@ -667,8 +667,8 @@ def test_missing_symbols_are_named_with_the_line_that_used_them(run, tmp_path):
     )
     script = str(tmp_path / "train.py")
     uses = [
-        ("AttributeError", "tf.contrib.crf.crf_log_likelihood", "crf.crf_log_likelihood"),
-        ("AttributeError", "lambda: crf.crf_log_likelihood", "crf.crf_log_likelihood"),
+        ("AttributeError", "tf.contrib.ffmpeg.decode_audio", "ffmpeg.decode_audio"),
+        ("AttributeError", "lambda: ffmpeg.decode_audio", "ffmpeg.decode_audio"),
         ("AttributeError", "learn.preprocessing", "learn.preprocessing.ByteProcessor"),
         ("AttributeError", "seq2seq.BasicDecoder", "seq2seq.BasicDecoder"),
         ("AttributeError", "real_valued_column", "layers.real_valued_column"),
@@ -685,7 +685,7 @@ def test_missing_symbols_are_named_with_the_line_that_used_them(run, tmp_path):
     assert results[7] == "default"
     assert (
         results[8]
-        == "['Exception', 'BaseException']: module 'tensorflow.contrib.crf' has no attribute"
+        == "['Exception', 'BaseException']: module 'tensorflow.contrib.ffmpeg' has no attribute"
         " '__wrapped__'"
     )
 
@@ -695,7 +695,7 @@ def test_error_is_one_of_graphmp():
     if not ON_1:
         from graphmp.legacy import missing
 
-        error = missing.attribute("crf.crf_log_likelihood")
+        error = missing.attribute("ffmpeg.decode_audio")
         assert isinstance(error, GraphmpError) and error.code == "GMP018" and error.exit_status == 1
 
 

@@ -1,0 +1,28 @@
+"""Writes contrib.json: the numbers of TensorFlow 1.15.5's own contrib. Run it with 1.15.5.
+
+python -m tests.data.make_contrib
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pathlib
+
+import tensorflow.compat.v1 as tf
+
+from tests.support.contrib_cases import CASES
+
+
+def main() -> None:
+    """Run all cases."""
+    found = {}
+    for name, case in CASES.items():
+        with tf.Graph().as_default():
+            found[name] = case(importlib.import_module("tensorflow.contrib." + name))
+    path = pathlib.Path(__file__).with_name("contrib.json")
+    path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""What graphmp has in place of contrib computes what TensorFlow 1.15.5's own computed.
+
+The numbers are recorded (`tests/data/make_contrib.py`).
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.legacy.contrib.mode_keys import ModeKeys
+from graphmp.legacy.contrib_modules import ContribModule
+from tests.support.contrib_cases import CASES
+from tests.support.places import ROOT
+
+RECORDED = json.loads((ROOT / "tests/data/contrib.json").read_text())
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_values_are_those_of_tensorflow_1(name):
+    with tf.Graph().as_default():
+        found = CASES[name](ContribModule(name))
+    assert set(found) == set(RECORDED[name])
+    for key, value in RECORDED[name].items():
+        if isinstance(value, str) or key == "back":
+            assert found[key] == value, key
+        elif key == "shapes":
+            assert found[key] == value
+        else:
+            np.testing.assert_allclose(found[key], value, rtol=1e-6, atol=1e-6, err_msg=key)
+
+
+@pytest.mark.unit
+def test_modes_have_the_values_of_contrib():
+    served = ContribModule("learn").ModeKeys
+    assert served is ModeKeys
+    assert (served.TRAIN, served.EVAL, served.INFER) == ("train", "eval", "infer")
+
+
+def test_a_sequence_of_one_step():
+    crf = ContribModule("crf")
+    potentials = np.array([[[1.0, 3.0]], [[2.0, 0.0]]], "f")
+    with tf.Graph().as_default():
+        inputs = tf.placeholder(tf.float32, [None, None, 2])
+        lengths, zeros = tf.constant([1, 0], tf.int64), tf.zeros([2, 2])
+        likelihood, _ = crf.crf_log_likelihood(inputs, tf.constant([[1], [1]]), lengths, zeros)
+        best, scores = crf.crf_decode(inputs, zeros, lengths)
+        with tf.Session() as session:
+            found = session.run([likelihood, best, scores], {inputs: potentials})
+    np.testing.assert_allclose(found[0], [3 - np.logaddexp(1, 3), 0], rtol=1e-6)
+    assert (found[1].tolist(), found[2].tolist()) == ([[1], [0]], [3, 2])
