@@ -74,6 +74,7 @@ def pytest_runtest_protocol(item):
                 (os, "fork"),
             ):
                 patch.setattr(owner, name, refuse)
+            patch.setattr("graphmp.glass.CAN_FORK", False)
         yield
 
 
