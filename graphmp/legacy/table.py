@@ -20,6 +20,10 @@ _FRAMEWORK = (
     "tf_slim.ops.framework_ops",
 )
 _LAYERS = (_OWN + "layers", "tf_slim.layers")
+_EDITOR = tuple(
+    _OWN + "graph_editor." + name
+    for name in ("copies", "lists", "routes", "selections", "views", "walks")
+)
 _RNN_OWN = (
     "cells",
     "conv",
@@ -79,6 +83,13 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "framework.python.ops": _FRAMEWORK,
     "framework.python.ops.arg_scope": ("tf_slim.ops.arg_scope",),
     "framework.python.ops.variables": ("tf_slim.ops.variables",),
+    "graph_editor": _EDITOR,
+    "graph_editor.edit": _EDITOR,
+    "graph_editor.reroute": _EDITOR,
+    "graph_editor.select": _EDITOR,
+    "graph_editor.subgraph": _EDITOR,
+    "graph_editor.transform": _EDITOR,
+    "graph_editor.util": _EDITOR,
     "keras": ("tf:keras",),
     "layers": _LAYERS,
     "layers.python.layers": _LAYERS,

@@ -11,24 +11,27 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.legacy import internals
 from graphmp.legacy.contrib.mode_keys import ModeKeys
 from graphmp.legacy.contrib_modules import ContribModule
 from tests.support.contrib_cases import CASES
 from tests.support.places import ROOT
 
+# What is built on TensorFlow 2's own parts; the rest is plain graph code and runs on both.
+OF_TENSORFLOW_2 = frozenset(("graph_editor",))
 RECORDED = json.loads((ROOT / "tests/data/contrib.json").read_text())
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_values_are_those_of_tensorflow_1(name):
+    if name in OF_TENSORFLOW_2 and internals.on_tensorflow_1():
+        pytest.skip("needs parts of TensorFlow 2")
     with tf.Graph().as_default():
         found = CASES[name](ContribModule(name))
     assert set(found) == set(RECORDED[name])
     for key, value in RECORDED[name].items():
-        if isinstance(value, str) or key == "back":
+        if key == "shapes" or '"' in json.dumps(value):
             assert found[key] == value, key
-        elif key == "shapes":
-            assert found[key] == value
         else:
             np.testing.assert_allclose(found[key], value, rtol=1e-6, atol=1e-6, err_msg=key)
 

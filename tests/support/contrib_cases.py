@@ -7,6 +7,8 @@ from typing import Any, Dict
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tests.support.graph_editor_cases import graph_editor
+
 
 def crf(contrib: Any) -> Dict[str, Any]:
     """All functions of `contrib.crf`, with sequences that end early."""
@@ -71,5 +73,5 @@ def lookup(contrib: Any) -> Dict[str, Any]:
     }
 
 
-CASES = {"crf": crf, "lookup": lookup, "seq2seq": tile_batch}
+CASES = {"crf": crf, "graph_editor": graph_editor, "lookup": lookup, "seq2seq": tile_batch}
 """For each module of contrib the graph that is built with it."""
