@@ -48,6 +48,12 @@ SUPPLIED = (
         "memory-saving gradients, which read it of the copies that graph_editor makes",
     ),
     Supplied(
+        "tf:keras.mixed_precision",
+        "experimental",
+        "graphmp.legacy.keras_precision",
+        "scripts with Keras' own mixed precision",
+    ),
+    Supplied(
         _NORMALIZATION,
         "BatchNorm",
         "tf:layers.BatchNormalization",
