@@ -6,6 +6,7 @@ As in 1.15, the policy can only be set after
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Dict
 
 import tensorflow.compat.v1 as tf
@@ -18,7 +19,7 @@ global_policy = _KERAS.global_policy
 set_policy = _KERAS.set_global_policy
 
 
-class Policy(_KERAS.Policy):  # type: ignore[misc]
+class Policy(_KERAS.Policy):  # type: ignore[name-defined]
     """A policy of Keras 2, with the loss scale that 1.15 kept in it."""
 
     def __init__(self, name: str, loss_scale: Any = _BY_NAME):
@@ -26,13 +27,11 @@ class Policy(_KERAS.Policy):  # type: ignore[misc]
         usual = "dynamic" if name == "mixed_float16" else None
         self.loss_scale = usual if loss_scale == _BY_NAME else loss_scale
         if self.loss_scale != usual:
-            tf.logging.warning(
+            text = (
                 "Keras 2 has no loss scale in a policy: compile() uses %s for %s; for %s wrap the"
-                " optimizer in LossScaleOptimizer",
-                usual,
-                name,
-                self.loss_scale,
+                " optimizer in LossScaleOptimizer"
             )
+            warnings.warn(text % (usual, name, self.loss_scale), stacklevel=2)
 
 
 class _Made(type):

@@ -70,11 +70,9 @@ def test_the_policy_cannot_be_set_with_the_dtypes_of_version_1(precision):
         precision.set_policy("mixed_float16")
 
 
-def test_a_loss_scale_of_a_policy_that_is_not_used_is_said(precision, monkeypatch):
-    said = []
-    monkeypatch.setattr(tf.logging, "warning", lambda text, *values: said.append(text % values))
+def test_a_loss_scale_of_a_policy_that_is_not_used_is_said(precision, recwarn):
     assert precision.Policy("mixed_float16").loss_scale == "dynamic"
     assert precision.Policy("float32").loss_scale is None
-    assert said == []
-    assert precision.Policy("mixed_float16", loss_scale=8).loss_scale == 8
-    assert len(said) == 1 and "for 8 wrap the optimizer" in said[0]
+    assert not recwarn
+    with pytest.warns(UserWarning, match="for 8 wrap the optimizer"):
+        assert precision.Policy("mixed_float16", loss_scale=8).loss_scale == 8
