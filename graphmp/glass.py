@@ -22,6 +22,7 @@ from graphmp.errors import GraphmpError
 SECONDS, SECONDS_PER_NODE = 8.0, 0.002  # of the child's processor
 MEMORY = 4 << 30  # bytes that a child may allocate
 _PATIENCE = 8  # times the processor's time: another process may have the processor
+CAN_FORK = hasattr(os, "fork")
 _state = {"behind": False}
 
 
@@ -29,7 +30,7 @@ _state = {"behind": False}
 def behind_glass() -> Iterator[None]:
     """Let `guarded` use children, in this process, until a session may have been opened."""
     before = _state["behind"]
-    _state["behind"] = hasattr(os, "fork")
+    _state["behind"] = CAN_FORK
     try:
         yield
     finally:

@@ -52,7 +52,7 @@ def test_a_crash_is_one_error(function, said, monkeypatch):
     monkeypatch.setattr(glass, "SECONDS", 0.5)
     with glass.behind_glass(), pytest.raises(GraphmpError, match=said) as error:
         glass.guarded(function, DOING)
-    assert error.value.code == "GMP027"
+    assert error.value.code == "GMP028"
 
 
 def test_errors_of_the_child_are_raised_here():
@@ -80,5 +80,5 @@ def test_an_import_that_never_ends_is_one_line(tmp_path, capfd, monkeypatch):
     made = hostile.made(hostile.HEAVY["functions that call twice"])
     path.write_bytes(made.SerializeToString())
     assert run_command(["graphmp", "convert", str(path), "-o", str(tmp_path / "out")]) == 2
-    assert "GMP027: TensorFlow did not end within" in capfd.readouterr().err
+    assert "GMP028: TensorFlow did not end within" in capfd.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -7,7 +7,7 @@ import pytest
 import graphmp
 from graphmp.errors import GraphmpError
 from graphmp.process_memory import collector_paused
-from tests.support.painting import chain
+from tests.support.tiny import meta_graph
 
 pytestmark = pytest.mark.unit
 
@@ -32,7 +32,7 @@ def test_one_that_does_not_run_is_not_started():
 
 
 def test_it_runs_again_after_a_conversion_and_after_one_that_fails(tmp_path):
-    conversion = graphmp.convert(chain("aba"))
+    conversion = graphmp.convert(meta_graph("x X", "w X", "y MatMul x w T=float32"))
     assert gc.isenabled()
     conversion.save(tmp_path)
     assert gc.isenabled()

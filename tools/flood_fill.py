@@ -19,7 +19,8 @@ from graphmp.rewrite.units import TypedGraph
 
 def flooded(problem: Problem) -> Decisions:
     """Decisions with a flood fill in the cut's place, for `graphmp.rewrite.pipeline.rewrite`."""
-    graph, groups, wanted, _ = decisions = decided(problem)
+    decisions = decided(problem)
+    graph, groups, wanted = decisions.graph, decisions.groups, decisions.wanted
     return decisions._replace(placed=_flood(graph, groups, wanted))
 
 

@@ -47,10 +47,12 @@ GROUPS = (
         "training in a graph that is built",
         ("loss", "train_op", "gradient_scope", "allreduce_half"),
     ),
+    FlagGroup("tuning", ("tune", "tune_file")),
     FlagGroup(
         "source and inputs",
         (
             "module",
+            "children",
             "tag",
             "python",
             "input",

@@ -1,4 +1,4 @@
-"""Checks of output files and folders before any work; they write nothing."""
+"""Checks of output files and folders before any work; nothing stays of them."""
 
 from __future__ import annotations
 
@@ -106,6 +106,8 @@ def _writable(folder: pathlib.Path, label: str = "") -> pathlib.Path:
         if not os.access(existing, os.W_OK | os.X_OK):
             read_only = os.statvfs(existing).f_flag & os.ST_RDONLY
             raise PermissionError(0, os.strerror(errno.EROFS if read_only else errno.EACCES))
+        with staging.new_folder(target, existing):
+            pass  # root may write everywhere, and /proc takes no folder all the same
     except (OSError, ValueError) as error:
         raise _refused(label or folder, error) from None
     return target

@@ -41,6 +41,7 @@ FIELDS = {
 
 # What TensorFlow imports or graphmp converts without it, and the gate lets pass.
 TOLERATED = {
+    "a name with other characters than TensorFlow accepts": "shown escaped",
     "an op that nobody defines": "left as it is (GMP109)",
     "an attribute that the op doesn't declare": "written by another TensorFlow",
     "a missing attribute": "written by an older TensorFlow; the op's types are then unknown",
@@ -53,7 +54,7 @@ TOLERATED = {
 
 # What the gate refuses, in the order of its checks.
 REFUSED = (
-    "a name that is longer than MOST_NAME, or has characters that no TensorFlow accepts",
+    "a name that is longer than MOST_NAME",
     "an attribute of another kind than declared",
     "text that is not UTF-8, a device string that cannot be parsed, a _class that names no node",
     "an unknown dtype, a tensor whose contents don't fit its dtype and shape",

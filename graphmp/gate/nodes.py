@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
@@ -12,7 +11,6 @@ from graphmp.errors import GraphmpError
 from graphmp.gate import tensors
 from graphmp.gate.limits import FIELDS, MOST_NAME, MOST_OUTPUTS, PRIVATE_KINDS, TEXTS
 
-_NAME = re.compile(r"[A-Za-z0-9_.][\w.\\/>+-]*", re.ASCII)
 _SHOWN = 60  # characters of a name in a message
 
 
@@ -79,8 +77,6 @@ def _check_name(name: str, what: str) -> None:
     if len(name) > MOST_NAME:
         found = "a name of %s characters" % format(len(name), ",")
         raise refused(what, found, "accepted are at most %s" % format(MOST_NAME, ","))
-    if not _NAME.fullmatch(name):
-        raise refused(what, "a name with other characters", "accepted are A-Z a-z 0-9 _ . - / > \\")
 
 
 @functools.lru_cache(maxsize=4096)

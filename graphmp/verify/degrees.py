@@ -195,7 +195,8 @@ class Degrees:
             self._takers[container][name] = None
             return [self._held.get(container), *[ONE] * (count - 1)]
         if node.op in CALLS or node.op in self._sides.after.library:
-            return self._of_call(name, known, count)
+            found = self._of_call(name, known, count)
+            return found + [ONE] * (count - len(found))  # none of a missing function
         return self._by_rule(name, known, count)
 
     def _of_call(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:

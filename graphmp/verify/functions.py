@@ -199,6 +199,8 @@ class Functions:
     def called(self, function: str, given: Tuple[Degree, ...]) -> Tuple[List[Degree], str]:
         """The degrees of a converted function's results, by those of its arguments, and faults."""
         key = (function, given)
+        if function not in self._libraries[1]:
+            return [], "calls the function %r, which the graph lacks" % function
         if key not in self._known:
             self._known[key] = (
                 [None] * self._results(function),

@@ -292,10 +292,10 @@ def test_check_without_a_report(folder, capsys):
 @pytest.mark.unit
 def test_all_expands_what_repeats(folder, capsys):
     (folder / "one.meta").write_bytes(
-        serialize(meta_graph("a_1 Relu T=float32", "a_2 Relu T=float32"))
+        serialize(meta_graph("x X", "a_1 Relu x T=float32", "a_2 Relu x T=float32"))
     )
     (folder / "two.meta").write_bytes(
-        serialize(meta_graph("a_1 Relu T=float16", "a_2 Relu T=float16"))
+        serialize(meta_graph("x X", "a_1 Relu x T=float16", "a_2 Relu x T=float16"))
     )
     graphmp_diff("one.meta", "two.meta")
     assert "  a_*  T float32 -> float16  x2" in capsys.readouterr().out

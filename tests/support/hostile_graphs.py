@@ -277,7 +277,7 @@ def _shape_n(graph: Any) -> None:
     add(graph, "shapes", "ShapeN", ["matmul"], T=FLOAT).attr["N"].i = HUGE
 
 
-def _empty_name(graph: Any) -> None:
+def _name_with_a_space(graph: Any) -> None:
     add(graph, "a b", "NoOp")
 
 
@@ -323,7 +323,6 @@ REFUSED: Dict[str, Hostile] = {
     "Split": Hostile(_split, "num_split"),
     "negative count": Hostile(_negative_count, "num"),
     "ShapeN": Hostile(_shape_n, "N"),
-    "name with a space": Hostile(_empty_name, "a b"),
     "long name": Hostile(_long_name, "100,000"),
 }
 
@@ -392,6 +391,7 @@ TOLERATED: Dict[str, Hostile] = {
     "unknown attribute": Hostile(_unknown_attribute),
     "private attribute": Hostile(_private_attribute),
     "missing attribute": Hostile(_missing_attribute),
+    "name with a space": Hostile(_name_with_a_space),
     "default left out": Hostile(_default_left_out),
     "few values": Hostile(_few_values),
     "unknown collection": Hostile(_unknown_collection),

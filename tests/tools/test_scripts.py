@@ -52,9 +52,9 @@ def test_a_commit_is_copied_with_the_edits(scripts, clone, tmp_path):
 
 
 def test_a_script_is_stopped_and_its_losses_are_read(scripts, tmp_path):
-    text = "import time\nprint('loss: 0.5\\nloss: 0.25', flush=True)\ntime.sleep(60)"
+    text = "import time\nprint('loss: 0.5\\nloss: 0.25', flush=True)\ntime.sleep(600)"
     ran = scripts.watched([sys.executable, "-c", text], tmp_path, {}, 2, "^loss: ([\\d.]+)")
-    assert ran.stopped and ran.losses == [0.5, 0.25] and ran.seconds < 30
+    assert ran.stopped and ran.losses == [0.5, 0.25] and ran.seconds < 60
     assert scripts._ended(ran) == ""
     ran = scripts.watched([sys.executable, "-c", "raise ValueError('so')"], tmp_path, {}, 30, "")
     assert not ran.stopped and scripts._ended(ran) == "ValueError: so"
