@@ -1,8 +1,8 @@
-"""Names that PyPI's tf-slim 1.1.0 expects in TensorFlow's internals and that no longer exist.
+"""Names that tf-slim and scripts expect in TensorFlow and that no longer exist.
 
-Found by importing every module of tf-slim and looking up each attribute path that its source uses
-of a TensorFlow module. TensorFlow 2.15.1 and 2.21.0 lack the same names. A name is only supplied if
-it is missing.
+Those of PyPI's tf-slim 1.1.0 were found by importing every module of it and looking up each
+attribute path that its source uses of a TensorFlow module. TensorFlow 2.15.1 and 2.21.0 lack the
+same names. A name is only supplied if it is missing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from graphmp.legacy import internals
 
 
 class Supplied(NamedTuple):
-    """A name added to a TensorFlow module, and its present location."""
+    """A name added to a module or class of TensorFlow, and the source of its value."""
 
     module: str
     name: str
@@ -40,6 +40,18 @@ SUPPLIED = (
         "Tensor",
         "tf:Tensor",
         "slim.learning, optimize_loss, rev_block; moved to framework.tensor",
+    ),
+    Supplied(
+        "tf:Operation",
+        "_outputs",
+        "graphmp.legacy.operations:OUTPUTS",
+        "memory-saving gradients, which read it of the copies that graph_editor makes",
+    ),
+    Supplied(
+        "tf:keras.mixed_precision",
+        "experimental",
+        "graphmp.legacy.keras_precision",
+        "scripts with Keras' own mixed precision",
     ),
     Supplied(
         _NORMALIZATION,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Dict, FrozenSet, Tuple
 
 from graphmp.legacy.packages import PACKAGES
+from graphmp.legacy.renamed import RENAMED
 
 _OWN = "graphmp.legacy.contrib."
 _FRAMEWORK = (
@@ -20,6 +21,10 @@ _FRAMEWORK = (
     "tf_slim.ops.framework_ops",
 )
 _LAYERS = (_OWN + "layers", "tf_slim.layers")
+_EDITOR = tuple(
+    _OWN + "graph_editor." + name
+    for name in ("copies", "lists", "routes", "selections", "views", "walks")
+)
 _RNN_OWN = (
     "cells",
     "conv",
@@ -71,7 +76,11 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "crf": (_OWN + "crf",),
     "crf.python.ops.crf": (_OWN + "crf",),
     "data": (_OWN + "data", "tf:data.experimental"),
+    "distribute": (_OWN + "distribute",),
     "distributions": ("tf:distributions",),
+    "eager": (),
+    "eager.python": (),
+    "eager.python.tfe": (),
     "estimator": ("tf:estimator.experimental", "tf:estimator"),
     "framework": _FRAMEWORK,
     "framework.nest": ("tensorflow.python.util.nest",),
@@ -79,6 +88,13 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "framework.python.ops": _FRAMEWORK,
     "framework.python.ops.arg_scope": ("tf_slim.ops.arg_scope",),
     "framework.python.ops.variables": ("tf_slim.ops.variables",),
+    "graph_editor": _EDITOR,
+    "graph_editor.edit": _EDITOR,
+    "graph_editor.reroute": _EDITOR,
+    "graph_editor.select": _EDITOR,
+    "graph_editor.subgraph": _EDITOR,
+    "graph_editor.transform": _EDITOR,
+    "graph_editor.util": _EDITOR,
     "keras": ("tf:keras",),
     "layers": _LAYERS,
     "layers.python.layers": _LAYERS,
@@ -96,6 +112,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "metrics": ("tf_slim.metrics",),
     "metrics.python.ops": ("tf_slim.metrics",),
     "metrics.python.ops.metric_ops": ("tf_slim.metrics.metric_ops",),
+    "predictor": (_OWN + "predictor",),
     "rnn": _RNN,
     "rnn.python.ops.core_rnn_cell": (_OWN + "rnn.base", *_RNN),
     "rnn.python.ops.fused_rnn_cell": _RNN,
@@ -113,7 +130,11 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "slim.python.slim": ("tf_slim",),
     "slim.python.slim.data": ("tf_slim.data",),
     "slim.python.slim.nets": ("tf_slim.nets",),
+    "summary": (),
+    "summary.summary": (),
     "tensorboard.plugins.projector": ("tensorboard.plugins.projector",),
+    "tfprof.tfprof_logger": (),
+    "tfprof.model_analyzer": (_OWN + "tfprof",),
     "tpu.python.tpu.tpu_config": ("tf:estimator.tpu",),
     "tpu.python.tpu.tpu_estimator": ("tf:estimator.tpu",),
     "tpu.python.tpu.tpu_optimizer": ("tf:tpu",),
@@ -133,6 +154,7 @@ MODULES.update({"slim.python.slim.nets." + name: ("tf_slim.nets." + name,) for n
 
 # Single names: moved, renamed, or out of modules too large to offer whole.
 NAMES: Dict[str, str] = {
+    **RENAMED,
     "compiler.jit.experimental_jit_scope": "tf:xla.experimental.jit_scope",
     "framework.BoundedTensorSpec": "tensorflow.python.framework.tensor_spec:BoundedTensorSpec",
     "framework.RecordInput": "tensorflow.python.ops.data_flow_ops:RecordInput",
@@ -190,6 +212,7 @@ NAMES: Dict[str, str] = {
     "stateless.stateless_random_normal": "tf:random.stateless_normal",
     "stateless.stateless_random_uniform": "tf:random.stateless_uniform",
     "stateless.stateless_truncated_normal": "tf:random.stateless_truncated_normal",
+    "tfprof.tfprof_logger.write_op_log": "tf:profiler.write_op_log",
     "tpu.CrossShardOptimizer": "tf:tpu.CrossShardOptimizer",
     "tpu.InputPipelineConfig": "tf:estimator.tpu.InputPipelineConfig",
     "tpu.RunConfig": "tf:estimator.tpu.RunConfig",

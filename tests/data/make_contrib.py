@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import operator
 import pathlib
 
 import tensorflow.compat.v1 as tf
@@ -19,7 +20,9 @@ def main() -> None:
     found = {}
     for name, case in CASES.items():
         with tf.Graph().as_default():
-            found[name] = case(importlib.import_module("tensorflow.contrib." + name))
+            found[name] = case(
+                operator.attrgetter(name)(importlib.import_module("tensorflow.contrib"))
+            )
     path = pathlib.Path(__file__).with_name("contrib.json")
     path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 

@@ -7,6 +7,9 @@ from typing import Any, Dict
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tests.support import contrib_programs
+from tests.support.graph_editor_cases import graph_editor
+
 
 def crf(contrib: Any) -> Dict[str, Any]:
     """All functions of `contrib.crf`, with sequences that end early."""
@@ -71,5 +74,14 @@ def lookup(contrib: Any) -> Dict[str, Any]:
     }
 
 
-CASES = {"crf": crf, "lookup": lookup, "seq2seq": tile_batch}
+CASES = {
+    "crf": crf,
+    "distribute": contrib_programs.distribute,
+    "graph_editor": graph_editor,
+    "lookup": lookup,
+    "predictor": contrib_programs.predictor,
+    "seq2seq": tile_batch,
+    "summary": contrib_programs.summary,
+    "tfprof.model_analyzer": contrib_programs.tfprof,
+}
 """For each module of contrib the graph that is built with it."""

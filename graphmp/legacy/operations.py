@@ -1,0 +1,15 @@
+"""What scripts of TensorFlow 1 read of an operation's internals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Outputs:
+    """`op._outputs`, the list behind `op.outputs`; an attribute of the operation comes first."""
+
+    def __get__(self, op: Any, owner: Any = None) -> Any:
+        return self if op is None else list(op.outputs)
+
+
+OUTPUTS = Outputs()
