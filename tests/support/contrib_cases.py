@@ -7,6 +7,8 @@ from typing import Any, Dict
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tests.support import contrib_images, contrib_optimizers
+
 
 def crf(contrib: Any) -> Dict[str, Any]:
     """All functions of `contrib.crf`, with sequences that end early."""
@@ -73,3 +75,7 @@ def lookup(contrib: Any) -> Dict[str, Any]:
 
 CASES = {"crf": crf, "lookup": lookup, "seq2seq": tile_batch}
 """For each module of contrib the graph that is built with it."""
+
+CASES["image"] = contrib_images.image
+CASES["mixed_precision"] = contrib_images.mixed_precision
+CASES["opt"] = contrib_optimizers.opt
