@@ -7,7 +7,7 @@ from typing import Any, Dict
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tests.support import contrib_images, contrib_optimizers
+from tests.support import contrib_images, contrib_optimizers, contrib_recurrent
 
 
 def crf(contrib: Any) -> Dict[str, Any]:
@@ -76,6 +76,7 @@ def lookup(contrib: Any) -> Dict[str, Any]:
 CASES = {"crf": crf, "lookup": lookup, "seq2seq": tile_batch}
 """For each module of contrib the graph that is built with it."""
 
+CASES["cudnn_rnn"] = contrib_recurrent.cudnn_rnn
 CASES["image"] = contrib_images.image
 CASES["mixed_precision"] = contrib_images.mixed_precision
 CASES["opt"] = contrib_optimizers.opt
