@@ -32,6 +32,10 @@ _RNN_OWN = (
 )
 _RNN = (*(_OWN + "rnn." + name for name in _RNN_OWN), "tf:nn.rnn_cell")
 
+_SEQ2SEQ = tuple(
+    _OWN + name for name in ("legacy_seq2seq", "embedding_seq2seq", "attention_seq2seq")
+)
+
 _SLIM_DATA = (
     "data_decoder",
     "data_provider",
@@ -91,8 +95,8 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "layers.python.layers.embedding_ops": (_OWN + "layers",),
     "layers.python.layers.encoders": (_OWN + "layers",),
     "learn.preprocessing": (_OWN + "learn",),
-    "legacy_seq2seq": (_OWN + "legacy_seq2seq",),
-    "legacy_seq2seq.python.ops.seq2seq": (_OWN + "legacy_seq2seq",),
+    "legacy_seq2seq": _SEQ2SEQ,
+    "legacy_seq2seq.python.ops.seq2seq": _SEQ2SEQ,
     "lookup": (_OWN + "lookup", "tensorflow.python.ops.lookup_ops"),
     "losses": ("tf_slim.losses",),
     "losses.metric_learning": ("tf_slim.losses.metric_learning",),

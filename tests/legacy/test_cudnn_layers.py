@@ -75,5 +75,5 @@ def test_each_matrix_is_initialised_by_itself():
 @pytest.mark.unit
 @pytest.mark.parametrize("option", [{"direction": "up"}, {"input_mode": "skip_input"}])
 def test_options_that_are_not_served(option):
-    with pytest.raises(ValueError, match=list(option.values())[0]):
+    with pytest.raises(ValueError, match=next(iter(option.values()))):
         ContribModule("cudnn_rnn").CudnnGRU(1, 3, **option)

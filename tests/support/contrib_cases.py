@@ -78,5 +78,6 @@ CASES = {"crf": crf, "lookup": lookup, "seq2seq": tile_batch}
 
 CASES["cudnn_rnn"] = contrib_recurrent.cudnn_rnn
 CASES["image"] = contrib_images.image
+CASES["legacy_seq2seq"] = contrib_recurrent.legacy_seq2seq
 CASES["mixed_precision"] = contrib_images.mixed_precision
 CASES["opt"] = contrib_optimizers.opt

@@ -46,6 +46,46 @@ def cudnn_rnn(contrib: Any) -> Dict[str, Any]:
     return evaluated(fetches)
 
 
+def legacy_seq2seq(contrib: Any) -> Dict[str, Any]:
+    """Models with embeddings and attention, with outputs fed back and without."""
+    source, target = ids([1, 2], [3, 0], [5, 6]), ids([0, 1], [2, 7], [4, 3])
+    feeds = tf.placeholder(tf.bool, [])
+    gru, lstm = tf.nn.rnn_cell.GRUCell, tf.nn.rnn_cell.LSTMCell
+    projection = tf.constant(ramp(4, 8)), tf.constant(ramp(8))
+    sizes = (7, 8, 3)
+    fetches: Dict[str, Any] = {}
+    for name, options in (("given", {}), ("fed", {"feed_previous": True})):
+        options = dict(options, scope="rnn_" + name)
+        fetches[name], _ = contrib.embedding_rnn_seq2seq(source, target, gru(4), *sizes, **options)
+    fetches["asked"], fetches["state"] = contrib.embedding_rnn_seq2seq(
+        source, target, gru(4), *sizes, output_projection=projection, feed_previous=feeds
+    )
+    stack = tf.nn.rnn_cell.MultiRNNCell([lstm(4), lstm(4)])
+    fetches["attention"], states = contrib.embedding_attention_seq2seq(
+        source, target, stack, *sizes, num_heads=2, feed_previous=feeds
+    )
+    fetches["attention_state"] = states[1].h
+    fetches["resumed"], _ = contrib.embedding_attention_seq2seq(
+        source, target, gru(4), *sizes, initial_state_attention=True, scope="resumed"
+    )
+    fetches["tied"], _ = contrib.embedding_tied_rnn_seq2seq(
+        source, target, gru(4), 8, 3, feed_previous=True
+    )
+    many, _ = contrib.one2many_rnn_seq2seq(
+        source, {"a": target}, gru(4), {"a": gru(4)}, 7, {"a": 8}, 3
+    )
+    fetches["many"] = many["a"]
+    _, fetches["buckets"] = contrib.model_with_buckets(
+        source,
+        target,
+        target,
+        [tf.ones([2])] * 3,
+        [(2, 2), (3, 3)],
+        lambda x, y: contrib.embedding_rnn_seq2seq(x, y, gru(4), *sizes, scope="buckets"),
+    )
+    return evaluated(fetches, {feeds: True})
+
+
 def ids(*rows: Sequence[int]) -> Any:
     """Constant batches of ids, one a step."""
     return [tf.constant(row) for row in rows]
