@@ -305,6 +305,10 @@ def model_with_buckets(
             with tf.variable_scope(tf.get_variable_scope(), reuse=True if number else None):
                 made, _ = seq2seq(encoder_inputs[:source], decoder_inputs[:target])
             outputs.append(made)
-            options = {"softmax_loss_function": softmax_loss_function}
-            losses.append(loss(made, targets[:target], weights[:target], **options))
+            losses.append(
+                loss(
+                    *(made, targets[:target], weights[:target]),
+                    softmax_loss_function=softmax_loss_function,
+                )
+            )
     return outputs, losses
