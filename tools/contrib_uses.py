@@ -8,7 +8,8 @@ A use is a place in a file that reads a name of `tensorflow`: an attribute chain
 import or by an assignment, or the import itself. Aliases are followed. Counted are the uses of
 `tf.contrib` and of other public names that 1.15.5 has and the other TensorFlow lacks without
 graphmp; modules by themselves are not. Files that Python 3 can't parse are skipped. `resolve` looks
-each name up; on TensorFlow 2 after `legacy.install()`.
+each name up; on TensorFlow 2 after `legacy.install()`, with the packages that are installed there.
+A stand-in for a name that nothing serves counts as missing.
 """
 
 from __future__ import annotations
@@ -22,12 +23,19 @@ import sys
 import types
 from typing import Any, Counter, Dict, List, NamedTuple, Optional, Set
 
+if sys.version_info >= (3, 8):
+    from importlib import metadata
+else:
+    import importlib_metadata as metadata
+
 from tools.contrib_names import Names, parsed
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "legacy.md"
 MARKS = ("<!-- table: uses -->\n", "<!-- end of table -->\n")
 UNSERVED_ROWS = 40  # the most used names that aren't served, named in the page
 WITH_CONTRIB = "1.15.5"
+PACKAGES = ("tensorflow-estimator", "tf-keras", "tf-slim", "tensorboard")  # serve names
+STAND_INS = ("graphmp.legacy.stand_ins", "graphmp.legacy.estimator.gone")
 MODULE = "."  # ends the name of a module: reading one shows nothing about what is in it
 
 
@@ -79,14 +87,15 @@ def resolve(path: pathlib.Path) -> None:
 
     data = json.loads(path.read_text())
     names = sorted({name for uses in data["uses"].values() for name in uses})
-    entry: Dict[str, Any] = {"plain": {name: _resolved(tf, name) for name in names}}
+    entry: Dict[str, Any] = {"plain": {name: resolved(tf, name) for name in names}}
     legacy.install()
-    entry["installed"] = {name: _resolved(sys.modules["tensorflow"], name) for name in names}
+    entry["packages"] = _installed()
+    entry["installed"] = {name: resolved(sys.modules["tensorflow"], name) for name in names}
     data["resolved"][tf.VERSION] = entry
     path.write_text(json.dumps(data, indent=0, sort_keys=True))
 
 
-def _resolved(module: Any, name: str) -> Optional[str]:
+def resolved(module: Any, name: str) -> Optional[str]:
     """The name up to its first part that isn't a module, or None if a part is missing."""
     value, known = module, []
     for part in name.split("."):
@@ -96,8 +105,26 @@ def _resolved(module: Any, name: str) -> Optional[str]:
             value = getattr(value, part)
         except (AttributeError, ImportError):
             return None
+        if _is_stand_in(value):
+            return None
         known.append(part)
     return ".".join(known) + (MODULE if isinstance(value, types.ModuleType) else "")
+
+
+def _is_stand_in(value: Any) -> bool:
+    """Whether this object, module or class only says that something is missing."""
+    kind = value if isinstance(value, type) else type(value)
+    return any(base.__module__ in STAND_INS for base in kind.__mro__)
+
+
+def _installed() -> Dict[str, str]:
+    """The versions of those packages of `PACKAGES` that are installed."""
+    found = {
+        distribution.metadata["Name"].lower().replace("_", "-"): distribution.version
+        for distribution in metadata.distributions()
+        if distribution.metadata["Name"]
+    }
+    return {name: found[name] for name in PACKAGES if name in found}
 
 
 def rows(data: Dict[str, Any], version: str) -> List[Row]:
@@ -140,7 +167,7 @@ def page(data: Dict[str, Any], version: str) -> List[str]:
     total, good = sum(row.uses for row in found), sum(row.uses for row in found if row.served)
     lines = [
         "%d repositories, %d files (%d skipped): %d uses of %d names, of which %d"
-        " (%.1f%%) are served on TensorFlow %s."
+        " (%.1f%%) are served on TensorFlow %s with %s."
         % (
             len(data["uses"]),
             data["files"],
@@ -150,6 +177,7 @@ def page(data: Dict[str, Any], version: str) -> List[str]:
             good,
             100.0 * good / max(total, 1),
             version,
+            _listed(data["resolved"][version]["packages"]),
         ),
         "",
         "| module | uses | served | names used most (uses) |",
@@ -176,6 +204,10 @@ def page(data: Dict[str, Any], version: str) -> List[str]:
     if rest:
         lines += ["", "and %d more with %d uses." % (len(rest), sum(row.uses for row in rest))]
     return lines
+
+
+def _listed(packages: Dict[str, str]) -> str:
+    return ", ".join("%s %s" % package for package in sorted(packages.items()))
 
 
 def _module(name: str) -> str:

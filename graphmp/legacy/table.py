@@ -37,6 +37,10 @@ _RNN_OWN = (
 )
 _RNN = (*(_OWN + "rnn." + name for name in _RNN_OWN), "tf:nn.rnn_cell")
 
+_SEQ2SEQ = tuple(
+    _OWN + name for name in ("legacy_seq2seq", "embedding_seq2seq", "attention_seq2seq")
+)
+
 _SLIM_DATA = (
     "data_decoder",
     "data_provider",
@@ -75,6 +79,9 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "cluster_resolver": ("tf:distribute.cluster_resolver",),
     "crf": (_OWN + "crf",),
     "crf.python.ops.crf": (_OWN + "crf",),
+    "cudnn_rnn": (_OWN + "cudnn_rnn",),
+    "cudnn_rnn.python.layers.cudnn_rnn": (_OWN + "cudnn_rnn",),
+    "cudnn_rnn.python.ops.cudnn_rnn_ops": (_OWN + "cudnn_rnn",),
     "data": (_OWN + "data", "tf:data.experimental"),
     "distribute": (_OWN + "distribute",),
     "distributions": ("tf:distributions",),
@@ -95,14 +102,17 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "graph_editor.subgraph": _EDITOR,
     "graph_editor.transform": _EDITOR,
     "graph_editor.util": _EDITOR,
+    "image": (_OWN + "image",),
+    "image.python.ops.dense_image_warp": (_OWN + "image",),
+    "image.python.ops.image_ops": (_OWN + "image",),
     "keras": ("tf:keras",),
     "layers": _LAYERS,
     "layers.python.layers": _LAYERS,
     "layers.python.layers.embedding_ops": (_OWN + "layers",),
     "layers.python.layers.encoders": (_OWN + "layers",),
     "learn.preprocessing": (_OWN + "learn",),
-    "legacy_seq2seq": (_OWN + "legacy_seq2seq",),
-    "legacy_seq2seq.python.ops.seq2seq": (_OWN + "legacy_seq2seq",),
+    "legacy_seq2seq": _SEQ2SEQ,
+    "legacy_seq2seq.python.ops.seq2seq": _SEQ2SEQ,
     "lookup": (_OWN + "lookup", "tensorflow.python.ops.lookup_ops"),
     "losses": ("tf_slim.losses",),
     "losses.metric_learning": ("tf_slim.losses.metric_learning",),
@@ -120,6 +130,8 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "rnn.python.ops.lstm_ops": _RNN,
     "rnn.python.ops.rnn": _RNN,
     "rnn.python.ops.rnn_cell": (_OWN + "rnn.base", *_RNN),
+    "mixed_precision": (_OWN + "mixed_precision",),
+    "opt": (_OWN + "opt",),
     "seq2seq": (_OWN + "seq2seq",),
     "seq2seq.python.ops.loss": (_OWN + "seq2seq",),
     "signal": ("tf:signal",),

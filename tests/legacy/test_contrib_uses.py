@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import collections
+import types
 
 import pytest
 
+from graphmp.legacy.estimator.gone import GoneModule
+from graphmp.legacy.stand_ins import StandIn, StandInModule
 from tools.contrib_names import Names, parsed
-from tools.contrib_uses import Row, rows
+from tools.contrib_uses import Row, page, resolved, rows
 
 SOURCE = b"""
 import tensorflow as tf
@@ -67,3 +70,32 @@ def test_only_names_that_are_gone_are_counted():
         Row("contrib.a.g", 2, 1, False),
         Row("old", 2, 1, False),
     ]
+
+
+@pytest.mark.unit
+def test_stand_ins_are_missing():
+    root, contrib = types.ModuleType("tensorflow"), types.ModuleType("contrib")
+    root.contrib, root.gone = contrib, GoneModule("gone")  # type: ignore[attr-defined]
+    contrib.f, contrib.absent = len, StandIn("absent")  # type: ignore[attr-defined]
+    contrib.nothing = StandInModule("contrib.nothing", "nothing")  # type: ignore[attr-defined]
+    assert resolved(root, "contrib.f.x") == "contrib.f"
+    assert resolved(root, "contrib") == "contrib."
+    names = ("contrib.absent", "contrib.absent.x", "contrib.nothing", "contrib.nothing.x", "gone.X")
+    assert [resolved(root, name) for name in names] == [None] * 5
+
+
+@pytest.mark.unit
+def test_the_page_names_the_packages():
+    versions = {"plain": {"old": None}, "installed": {"old": "old"}}
+    data = {
+        "uses": {"one": {"old": 1}},
+        "files": 1,
+        "skipped": 0,
+        "resolved": {
+            "1.15.5": {"installed": {"old": "old"}},
+            "2.21.0": dict(versions, packages={"tf-slim": "1.1.0", "tf-keras": "2.21.0"}),
+        },
+    }
+    assert page(data, "2.21.0")[0].endswith(
+        "1 (100.0%) are served on TensorFlow 2.21.0 with tf-keras 2.21.0, tf-slim 1.1.0."
+    )

@@ -7,7 +7,12 @@ from typing import Any, Dict
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tests.support import contrib_programs
+from tests.support import (
+    contrib_images,
+    contrib_optimizers,
+    contrib_programs,
+    contrib_recurrent,
+)
 from tests.support.graph_editor_cases import graph_editor
 
 
@@ -76,9 +81,14 @@ def lookup(contrib: Any) -> Dict[str, Any]:
 
 CASES = {
     "crf": crf,
+    "cudnn_rnn": contrib_recurrent.cudnn_rnn,
     "distribute": contrib_programs.distribute,
     "graph_editor": graph_editor,
+    "image": contrib_images.image,
+    "legacy_seq2seq": contrib_recurrent.legacy_seq2seq,
     "lookup": lookup,
+    "mixed_precision": contrib_images.mixed_precision,
+    "opt": contrib_optimizers.opt,
     "predictor": contrib_programs.predictor,
     "seq2seq": tile_batch,
     "summary": contrib_programs.summary,
