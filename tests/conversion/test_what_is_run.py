@@ -199,6 +199,7 @@ def test_an_ending_signal_cleans_up(folder, number, status):
     """The process is in the middle of a write when the signal comes."""
     program = """
 import os, signal, sys
+signal.signal(%d, signal.SIG_DFL)  # under nohup it is ignored, and stays so
 from graphmp.cli import main
 from graphmp.files import staging
 def write(path, data, original=staging.write_new):
@@ -208,7 +209,9 @@ staging.write_new = write
 main.main(["graphmp", "convert", "g.meta", "-o", "out"])
 """
     done = subprocess.run(
-        [sys.executable, "-c", program % number], env=environment(), stderr=subprocess.PIPE
+        [sys.executable, "-c", program % (number, number)],
+        env=environment(),
+        stderr=subprocess.PIPE,
     )
     assert done.returncode == status and done.stderr == b""
     assert entries(folder) == ["g.meta"]

@@ -20,7 +20,7 @@ from tests.support.places import ROOT
 
 # What is built on TensorFlow 2's own parts; the rest is plain graph code and runs on both.
 OF_TENSORFLOW_2 = frozenset(
-    ("distribute", "graph_editor", "predictor", "summary", "tfprof.model_analyzer")
+    ("distribute", "graph_editor", "image", "predictor", "summary", "tfprof.model_analyzer")
 )
 RECORDED = json.loads((ROOT / "tests/data/contrib.json").read_text())
 

@@ -176,7 +176,8 @@ class _CudnnRNN(tf.layers.Layer):
             )
             return outputs, [state]
         outputs, final = tf.nn.bidirectional_dynamic_rnn(
-            *cells,
+            cells[0],
+            cells[1],
             inputs,
             initial_state_fw=states[0],
             initial_state_bw=states[1],
