@@ -17,6 +17,7 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.legacy import contrib_modules, internals, stand_ins
+from graphmp.legacy.existing import Existing
 
 # Folders of the TensorFlow package that hold code, not the public interface.
 SOURCE_PACKAGES = frozenset(
@@ -69,23 +70,8 @@ class LegacyFinder(importlib.abc.MetaPathFinder):
         return (
             None
             if module is None
-            else importlib.util.spec_from_loader(fullname, _Ready(module), is_package=True)
+            else importlib.util.spec_from_loader(fullname, Existing(module), is_package=True)
         )
-
-
-class _Ready(importlib.abc.Loader):
-    """Loads an existing module without changing it."""
-
-    def __init__(self, module: types.ModuleType):
-        self._module = module
-        self._spec = module.__spec__
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return self._module
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Undo the import system's changes to the module, which has another home."""
-        module.__spec__ = self._spec or module.__spec__
 
 
 def _example(path: str) -> types.ModuleType:

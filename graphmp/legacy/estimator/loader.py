@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.legacy.estimator import gone
+from graphmp.legacy.existing import Existing
 
 PACKAGE = "tensorflow_estimator"
 CURE = "pip install tensorflow-estimator==2.15.0, which needs and changes no other package"
@@ -85,31 +86,16 @@ class EstimatorFinder(importlib.abc.MetaPathFinder):
         if fullname in REPLACED:
             source = REPLACED[fullname]
             module = importlib.import_module(source) if source else gone.GoneModule(fullname)
-            return importlib.util.spec_from_loader(fullname, _Existing(module))
+            return importlib.util.spec_from_loader(fullname, Existing(module))
         if fullname == _OLD_PATH or fullname.startswith(_OLD_PATH + "."):
             module = importlib.import_module(PACKAGE + fullname[len("tensorflow") :])
-            return importlib.util.spec_from_loader(fullname, _Existing(module), is_package=True)
+            return importlib.util.spec_from_loader(fullname, Existing(module), is_package=True)
         if fullname.partition(".")[0] != PACKAGE:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _WithVersion2(spec.loader, self._real)
         return spec
-
-
-class _Existing(importlib.abc.Loader):
-    """Loads an existing module under one more name, and changes nothing of it."""
-
-    def __init__(self, module: types.ModuleType):
-        self._module = module
-        self._spec = module.__spec__
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return self._module
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Undo the import system's change to the module."""
-        module.__spec__ = self._spec or module.__spec__
 
 
 class _WithVersion2(importlib.abc.Loader):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, List, Optional
+from typing import Any, Callable, Iterable, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -89,6 +89,20 @@ def get_backward_walk_ops(
     return _walk(seeds, step, inclusive, within_ops, within_ops_fn)
 
 
+def _walks(
+    forward: Tuple[Any, bool],
+    backward: Tuple[Any, bool],
+    within: Tuple[Any, Within],
+    controls: Tuple[Any, ...],
+) -> Tuple[List[tf.Operation], List[tf.Operation]]:
+    """The operations after the first seeds, and those before the others."""
+    before, after = lists.check_cios(*controls)
+    return (
+        get_forward_walk_ops(*forward, *within, (), after),
+        get_backward_walk_ops(*backward, *within, (), before),
+    )
+
+
 def get_walks_intersection_ops(
     forward_seed_ops: Any,
     backward_seed_ops: Any,
@@ -101,12 +115,9 @@ def get_walks_intersection_ops(
     control_ios: Optional[ControlOutputs] = None,
 ) -> List[tf.Operation]:
     """The operations that are both after the first seeds and before the others."""
-    before, after = lists.check_cios(control_inputs, control_outputs, control_ios)
-    ahead = get_forward_walk_ops(
-        forward_seed_ops, forward_inclusive, within_ops, within_ops_fn, (), after
-    )
-    behind = get_backward_walk_ops(
-        backward_seed_ops, backward_inclusive, within_ops, within_ops_fn, (), before
+    ahead, behind = _walks(
+        *((forward_seed_ops, forward_inclusive), (backward_seed_ops, backward_inclusive)),
+        *((within_ops, within_ops_fn), (control_inputs, control_outputs, control_ios)),
     )
     members = set(behind)
     return [op for op in ahead if op in members]
@@ -124,12 +135,9 @@ def get_walks_union_ops(
     control_ios: Optional[ControlOutputs] = None,
 ) -> List[tf.Operation]:
     """The operations that are after the first seeds or before the others."""
-    before, after = lists.check_cios(control_inputs, control_outputs, control_ios)
-    ahead = get_forward_walk_ops(
-        forward_seed_ops, forward_inclusive, within_ops, within_ops_fn, (), after
-    )
-    behind = get_backward_walk_ops(
-        backward_seed_ops, backward_inclusive, within_ops, within_ops_fn, (), before
+    ahead, behind = _walks(
+        *((forward_seed_ops, forward_inclusive), (backward_seed_ops, backward_inclusive)),
+        *((within_ops, within_ops_fn), (control_inputs, control_outputs, control_ios)),
     )
     return lists.unique([*ahead, *behind])
 
