@@ -14,7 +14,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from graphmp.config import Config
 from graphmp.graph.state.variables import variables
@@ -37,15 +37,7 @@ One much smaller than the largest counts as a tenth of that.
 
 def random_graphs(share):
     """A test of a share of the examples."""
-    checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    decorate = settings(
-        max_examples=max(1, int(EXAMPLES * share)),
-        deadline=None,
-        derandomize=True,
-        database=None,
-        print_blob=True,
-        suppress_health_check=checks,
-    )
+    decorate = settings(max_examples=max(1, int(EXAMPLES * share)))
     return lambda test: decorate(given(programs())(test))
 
 
