@@ -238,6 +238,8 @@ def test_an_array_whose_handle_goes_into_a_function_keeps_its_dtype():
     painted = decide(meta_graph)
     assert {"m", "n"} <= painted.half and not {"array", "write", "read"} & painted.half
     assert painted.reasons["array"].endswith("handle: used by call")
+    forced = decide(meta_graph, force_compute=["^read$"])
+    assert not {"array", "write", "read"} & forced.half
 
 
 @pytest.mark.unit

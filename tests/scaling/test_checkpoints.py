@@ -208,6 +208,21 @@ def test_restore_of_a_float32_checkpoint_by_a_new_saver(tmp_path):
             assert sess.run("graphmp/loss_scale/current:0") == 2.0**15
 
 
+def test_restore_looks_through_all_shards_of_a_new_saver(tmp_path):
+    """A sharded Saver restores the scale, whose device has another name, by an op of its own."""
+    original = built()
+    for node in original.graph_def.node:
+        node.device = "/job:localhost/replica:0/task:0/device:CPU:0"
+    run(original, 1, save=str(tmp_path / "original"))
+    with tf.Graph().as_default() as graph:
+        tf.train.import_meta_graph(converted(original))
+        saver = tf.train.Saver(sharded=True)
+        assert sum(op.type == "RestoreV2" for op in graph.get_operations()) > 2
+        with tf.Session(graph=graph) as sess:
+            missing = graphmp.restore(saver, sess, str(tmp_path / "original"))
+    assert sorted(missing) == [GOOD, SCALE, SKIPPED]
+
+
 SCRIPT = """
 import os, sys
 import numpy as np
