@@ -258,9 +258,10 @@ def test_a_lone_reader_of_an_array_that_comes_from_elsewhere_keeps_its_dtype(use
 
 
 @pytest.mark.unit
-def test_the_flow_of_an_array_is_float32():
+@pytest.mark.parametrize("forced", [[], ["."]])
+def test_the_flow_of_an_array_is_float32(forced):
     before = built(_rnn)
-    named = nodes(converted(before))
+    named = nodes(converted(before, force_compute=forced))
     for node in named.values():
         if node.op == "TensorArrayWriteV3":
             flow = named[node.input[3].split(":")[0]]

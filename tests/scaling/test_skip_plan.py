@@ -96,7 +96,8 @@ def test_a_state_that_a_run_leaves_goes_by_its_value():
         )  # by hand, at any time
         sgd().minimize(square(hidden), name="train")
 
-    assert Plan(built(build)).by_value == {"state"}
+    plan = Plan(built(build))
+    assert plan.by_value == {"state"} and "fed" not in plan.by_loss
 
 
 def test_an_average_of_the_input_goes_by_its_value_where_it_is_part_of_the_step():
@@ -133,6 +134,18 @@ def test_what_is_written_beside_an_update_and_never_without_goes_by_its_loss():
         "dense_1",
         "beside",
     } and plan.by_value == set()
+
+
+def test_a_count_behind_an_update_goes_by_its_loss_though_statistics_wait_beside_it():
+    def build():
+        y = tf.layers.batch_normalization(vectors(), training=True)
+        steps = tf.get_variable("steps", (), tf.int32, trainable=False)
+        with tf.control_dependencies([sgd().minimize(square(tf.layers.dense(y, 1)))]):
+            count = steps.assign_add(1)
+        tf.group(count, *tf.get_collection(tf.GraphKeys.UPDATE_OPS), name="train")
+
+    plan = Plan(built(build))
+    assert "steps" not in plan.by_value and plan.by_loss["steps"] == {"gradients"}
 
 
 def test_metrics_are_always_written():
