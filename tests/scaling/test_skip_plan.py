@@ -249,9 +249,10 @@ def test_a_learning_rate_that_decays_after_both_updates_goes_by_the_loss_that_it
     assert by_loss["A_rate"] == {"gradients"} and by_loss["B_rate"] == {"gradients_1"}
 
 
-def test_gradients_are_pushed_into_accumulators_in_every_step():
+@pytest.mark.parametrize("read", [lambda meta_graph: meta_graph, without_collections])
+def test_gradients_are_pushed_into_accumulators_in_every_step(read):
     """They are checked after they are taken out: a missing push would be waited for."""
-    graph, losses = losses_of(built(SHAPES["accumulators"].build))
+    graph, losses = losses_of(read(built(SHAPES["accumulators"].build)))
     pushes = {name for name, node in graph.view.nodes.items() if "AccumulatorApply" in node.op}
     step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
     assert pushes and not pushes & (step.by_loss.keys() | step.by_value.keys())
