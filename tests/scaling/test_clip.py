@@ -217,3 +217,13 @@ def _as_float64(gradient):
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(tf.cast(gradient.values, tf.float64), gradient.indices)
     return tf.cast(gradient, tf.float64)
+
+
+@pytest.mark.unit
+def test_every_gradient_is_unscaled_and_checked():
+    converted = graphmp.convert(with_optimizer("Adam", True, False), clip_norm=1.0)
+    found = {node.name: node for node in converted.meta_graph.graph_def.node}
+    checked = {node.input[0] for node in found.values() if node.op == "IsFinite"}
+    (loss,) = converted.report["losses"]
+    assert len(loss["unscale"]) == 5 and set(loss["unscale"]) <= checked
+    assert {found[name].op for name in loss["unscale"]} == {"RealDiv"}
