@@ -298,3 +298,18 @@ def test_an_average_of_the_input_ahead_of_the_gradients_goes_by_its_value():
             adam().minimize(square(net(tf.identity(x))), name="train")
 
     assert Plan(built(build)).by_value == {"seen"}
+
+
+def test_a_step_that_goes_uphill_first_is_one_step():
+    """Its second update is skipped if the first one was."""
+
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 1), use_resource=True)
+        with tf.control_dependencies([sgd().minimize(-square(tf.matmul(x, w)))]):
+            again = w.read_value()
+        gradient = tf.gradients(square(tf.matmul(x, again)), again)[0]
+        sgd().apply_gradients([(gradient, w)], name="train")
+
+    graph, losses = losses_of(built(build))
+    step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
+    assert step.within == [[], [0]]
