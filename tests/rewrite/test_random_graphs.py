@@ -2,7 +2,7 @@
 
 Structure, numbers, and gradients taken after an import.
 
-GRAPHMP_EXAMPLES says how many graphs are drawn, a quarter of them for bfloat16: 16 without it. With
+GRAPHMP_EXAMPLES says how many graphs are drawn, a quarter of them for bfloat16: 8 without it. With
 13 fixed ones that take every step they need half a minute of one core on TensorFlow 2.21 and
 1.15.5. The same graphs are drawn in every run.
 """
