@@ -38,8 +38,10 @@ _RNN_OWN = (
 _RNN = (*(_OWN + "rnn." + name for name in _RNN_OWN), "tf:nn.rnn_cell")
 
 _SEQ2SEQ = tuple(
-    _OWN + name for name in ("legacy_seq2seq", "embedding_seq2seq", "attention_seq2seq")
+    _OWN + "legacy_seq2seq." + name
+    for name in ("attention", "buckets", "decoders", "embedding", "models", "tied")
 )
+_OPTIMIZERS = tuple(_OWN + "opt." + name for name in ("adam", "averages", "lars", "weight_decay"))
 
 _SLIM_DATA = (
     "data_decoder",
@@ -131,7 +133,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "rnn.python.ops.rnn": _RNN,
     "rnn.python.ops.rnn_cell": (_OWN + "rnn.base", *_RNN),
     "mixed_precision": (_OWN + "mixed_precision",),
-    "opt": (_OWN + "opt",),
+    "opt": _OPTIMIZERS,
     "seq2seq": (_OWN + "seq2seq",),
     "seq2seq.python.ops.loss": (_OWN + "seq2seq",),
     "signal": ("tf:signal",),
