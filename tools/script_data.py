@@ -60,6 +60,10 @@ def _png(path: pathlib.Path, image: Any) -> None:
     )
 
 
+def empty(folder: pathlib.Path) -> None:
+    """Nothing but the folder, which the script expects."""
+
+
 def knowledge(folder: pathlib.Path) -> None:
     """Ratings of 40 users and 60 items, 0 or 1, and a graph of facts over 100 entities."""
     random = np.random.RandomState(0)
@@ -173,5 +177,16 @@ def _rows(path: pathlib.Path, rows: Iterable[Iterable[Any]], separator: str = "\
 
 KINDS: Dict[str, Callable[[pathlib.Path], None]] = {
     kind.__name__: kind
-    for kind in (mnist, pairs, knowledge, sessions, chinese, stories, molecules, traffic, masked)
+    for kind in (
+        mnist,
+        pairs,
+        empty,
+        knowledge,
+        sessions,
+        chinese,
+        stories,
+        molecules,
+        traffic,
+        masked,
+    )
 }

@@ -5,8 +5,8 @@
 
 DIR holds clones, as `OWNER/NAME` or `OWNER+NAME`. A recipe names the commit, the command, small
 made-up data, and edits, which may concern data paths and Python 2 only. Each script runs twice, in
-a copy of its own, until it ends or `--limit` processor seconds are over: in float32, on 2.x with the same
-imports of TensorFlow 1, and in float16. Packages that projects need are found by PYTHONPATH.
+a copy of its own, until it ends or `--limit` processor seconds are over: in float32, on 2.x with
+the same imports of TensorFlow 1, and in float16. Packages of the projects are found by PYTHONPATH.
 """
 
 from __future__ import annotations

@@ -55,7 +55,9 @@ class LateSavers:
         for op in self._shared(nodes, ops) if nodes.savers else []:
             found = _of_saver(op, _scope(op))
             names = {op.name for op in found}
-            kept = {name: clone for name, clone in nodes.stand_ins.names.items() if name not in names}
+            kept = {
+                name: clone for name, clone in nodes.stand_ins.names.items() if name not in names
+            }
             nodes = self._cloned(nodes._replace(stand_ins=StandIns(kept)), found)
         return nodes
 
