@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, T
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.glass import guarded, open_glass
+from graphmp.glass import guarded, open_glass, raise_memory_error
 from graphmp.process_memory import collector_paused
 from graphmp.session.session_config import with_session_config
 from graphmp.session.steps.initialising import initialise, restore
@@ -48,13 +48,15 @@ def import_nodes(meta_graph: tf.MetaGraphDef) -> None:
 
 def _try_import(meta_graph: tf.MetaGraphDef) -> None:
     """Import a graph in a child first, if there is glass: GMP028 if TensorFlow crashes on it."""
-    guarded(lambda: _imports(meta_graph), "importing the graph", len(meta_graph.graph_def.node))
+    guarded(lambda: _imports(meta_graph), "importing the graph", meta_graph.graph_def)
     open_glass()
 
 
 def _imports(meta_graph: tf.MetaGraphDef) -> None:
-    with contextlib.suppress(Exception):  # the import itself says it
+    try:
         load_graph(_copy(meta_graph.graph_def))
+    except Exception as error:  # TensorFlow raises errors of any type: the import itself says it
+        raise_memory_error(error)
 
 
 class TrainingSession:
