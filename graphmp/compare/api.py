@@ -151,8 +151,8 @@ def diff(
         GraphmpError: GMP008 if no TensorFlow can run one of the graphs, GMP002 if one is no graph,
             or the report is none.
     """
-    graphs = [given_graph(graph, "diff") for graph in (before, after)]
-    found = compare(*graphs, None, names, prove)
+    old, new = (given_graph(graph, "diff") for graph in (before, after))
+    found = compare(old, new, None, names, prove)
     if report is None:
         return found
     try:

@@ -51,16 +51,17 @@ def verify(
     Raises:
         GraphmpError: GMP002 if one is no graph.
     """
-    graphs = []
-    for graph, name in ((original, "the original"), (converted, "the converted graph")):
-        try:
-            graphs.append(given_graph(graph, "verify"))
-        except GraphmpError as error:
-            if error.code != "GMP008":
-                raise
-            text = "%s: %s" % (name, error.message)
-            return Proof((Claim("same graph", FAILED, text),), {}, is_broken=True)
-    return prove(*graphs, expected, devices)
+    name = "the original"
+    try:
+        before = given_graph(original, "verify")
+        name = "the converted graph"
+        after = given_graph(converted, "verify")
+    except GraphmpError as error:
+        if error.code != "GMP008":
+            raise
+        claim = Claim("same graph", FAILED, "%s: %s" % (name, error.message))
+        return Proof((claim,), {}, is_broken=True)
+    return prove(before, after, expected, devices)
 
 
 @collector_paused()

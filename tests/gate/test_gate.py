@@ -96,7 +96,7 @@ def test_a_bare_graph_is_given():
 @pytest.mark.parametrize("thing", [None, b"", 3, "graph.meta", tf.NodeDef()])
 def test_what_is_no_graph(thing):
     for call in (graphmp.diff, verify):
-        with pytest.raises(GraphmpError, match="GMP002: .*accepted is a MetaGraphDef"):
+        with pytest.raises(GraphmpError, match=r"GMP002: .*accepted is a MetaGraphDef"):
             call(hostile.base(), thing)
 
 
@@ -110,7 +110,7 @@ def test_changes_of_another_graph():
     other = hostile.base()
     hostile.node(other, "out").name = "end"
     diff = graphmp.diff(other, hostile.made(hostile.TOLERATED["unknown op"]))
-    with pytest.raises(GraphmpError, match="GMP002: Diff.apply: found another graph"):
+    with pytest.raises(GraphmpError, match=r"GMP002: Diff.apply: found another graph"):
         diff.apply(hostile.base())
 
 
