@@ -155,7 +155,7 @@ def _dtype(rng: random.Random, meta_graph: Any) -> None:
     new = rng.choice([2, 3, 9, 14, 19])
     share = rng.choice([0.02, 0.3, 1.1])
     for node in _some(rng, _nodes(meta_graph), share):
-        for key, value in node.attr.items():
+        for value in node.attr.values():
             if value.WhichOneof("value") == "type" and value.type == FLOAT:
                 value.type = new
             elif value.WhichOneof("value") == "tensor" and value.tensor.dtype == FLOAT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
-from typing import Any, Dict
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
