@@ -41,7 +41,9 @@ _SEQ2SEQ = tuple(
     _OWN + "legacy_seq2seq." + name
     for name in ("attention", "buckets", "decoders", "embedding", "models", "tied")
 )
-_OPTIMIZERS = tuple(_OWN + "opt." + name for name in ("adam", "averages", "external", "lars", "weight_decay"))
+_OPTIMIZERS = tuple(
+    _OWN + "opt." + name for name in ("adam", "averages", "external", "lars", "weight_decay")
+)
 
 _SLIM_DATA = (
     "data_decoder",
