@@ -155,7 +155,7 @@ def _stayed(summary: Summary) -> Iterator[Row]:
     beside = summary.coverage.matmuls - summary.coverage.half_matmuls - count
     text = "%s%s; %s" % (
         _matmuls(count),
-        " in a training step, %s beside it" % _n(beside) if beside > 0 else "",
+        " in a training step, %s outside it" % _n(beside) if beside > 0 else "",
         plural(sum(len(op.nodes) for op in others), "other op"),
     )
     if stayed.bytes:
