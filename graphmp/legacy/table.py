@@ -40,6 +40,28 @@ _RNN = (*(_OWN + "rnn." + name for name in _RNN_OWN), "tf:nn.rnn_cell")
 _SEQ2SEQ = tuple(
     _OWN + name for name in ("legacy_seq2seq", "embedding_seq2seq", "attention_seq2seq")
 )
+_DECODING = {
+    "attention_wrapper": (
+        "attention_wrapper",
+        "attention_state",
+        "attention",
+        "monotonic",
+        "mechanisms",
+        "parts",
+    ),
+    "basic_decoder": ("basic_decoder", "parts"),
+    "beam_search_decoder": (
+        "beam_search_decoder",
+        "beam_step",
+        "beam_scores",
+        "beam_trees",
+        "beam_batches",
+    ),
+    "beam_search_ops": ("beam_trees",),
+    "decoder": ("decoder", "parts"),
+    "helper": ("helper", "inference", "scheduled", "sampling", "parts"),
+    "loss": ("losses",),
+}
 
 _SLIM_DATA = (
     "data_decoder",
@@ -132,8 +154,6 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "rnn.python.ops.rnn_cell": (_OWN + "rnn.base", *_RNN),
     "mixed_precision": (_OWN + "mixed_precision",),
     "opt": (_OWN + "opt",),
-    "seq2seq": (_OWN + "seq2seq",),
-    "seq2seq.python.ops.loss": (_OWN + "seq2seq",),
     "signal": ("tf:signal",),
     "slim": ("tf_slim", _OWN + "layers"),
     "slim.losses": ("tf_slim.losses",),
@@ -156,6 +176,15 @@ MODULES: Dict[str, Tuple[str, ...]] = {
 }
 MODULES.update(
     {"layers.python.layers." + name: ("tf_slim.layers." + name,) for name in _SLIM_LAYERS}
+)
+MODULES.update(
+    {
+        "seq2seq.python.ops." + name: tuple(_OWN + "seq2seq." + source for source in sources)
+        for name, sources in _DECODING.items()
+    }
+)
+MODULES["seq2seq"] = tuple(
+    sorted({source for name in _DECODING for source in MODULES["seq2seq.python.ops." + name]})
 )
 MODULES.update({"slim." + name: ("tf_slim." + name,) for name in _SLIM_TOP})
 MODULES.update({"slim." + name: ("tf_slim.data." + name,) for name in _SLIM_DATA})

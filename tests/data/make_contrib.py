@@ -20,9 +20,8 @@ def main() -> None:
     found = {}
     for name, case in CASES.items():
         with tf.Graph().as_default():
-            found[name] = case(
-                operator.attrgetter(name)(importlib.import_module("tensorflow.contrib"))
-            )
+            module = operator.attrgetter(name.partition(":")[0])
+            found[name] = case(module(importlib.import_module("tensorflow.contrib")))
     path = pathlib.Path(__file__).with_name("contrib.json")
     path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
