@@ -68,8 +68,8 @@ class BeamBatches:
         shape = t.element_shape
         if not shape.ndims or not self._may_be_sorted(shape):
             logging.warning(
-                "The TensorArray %s in the cell state is not sorted by beams, as its elements have the"
-                " static shape %s. Set reorder_tensor_arrays to False if that is intended.",
+                "The TensorArray %s in the cell state is not sorted by beams, as its elements have"
+                " the static shape %s. Set reorder_tensor_arrays to False if that is intended.",
                 t.handle.name,
                 shape,
             )
