@@ -1,9 +1,9 @@
 """Names that other libraries dropped since TensorFlow 1's time: `scipy.misc` and `gym`.
 
 SciPy's modules that became private are served by the public ones. `scipy.misc` can be imported with
-any SciPy. Functions that SciPy keeps under another name are served, those for images where Pillow
-is installed; other removed ones raise an error with the version that removed them and what to use. So does `import gym` if it isn't installed; an
-installed gym isn't changed.
+any SciPy. Functions that SciPy keeps under another name are served, and those for images where
+Pillow is installed; other removed ones raise an error with the version that removed them and what
+to use. So does `import gym` if it isn't installed; an installed gym isn't changed.
 """
 
 from __future__ import annotations
