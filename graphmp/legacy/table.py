@@ -38,7 +38,11 @@ _RNN_OWN = (
 _RNN = (*(_OWN + "rnn." + name for name in _RNN_OWN), "tf:nn.rnn_cell")
 
 _SEQ2SEQ = tuple(
-    _OWN + name for name in ("legacy_seq2seq", "embedding_seq2seq", "attention_seq2seq")
+    _OWN + "legacy_seq2seq." + name
+    for name in ("attention", "buckets", "decoders", "embedding", "models", "tied")
+)
+_OPTIMIZERS = tuple(
+    _OWN + "opt." + name for name in ("adam", "averages", "external", "lars", "weight_decay")
 )
 
 _SLIM_DATA = (
@@ -132,8 +136,8 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "rnn.python.ops.rnn": _RNN,
     "rnn.python.ops.rnn_cell": (_OWN + "rnn.base", *_RNN),
     "mixed_precision": (_OWN + "mixed_precision",),
-    "opt": (_OWN + "opt", _OWN + "external_optimizer"),
-    "opt.python.training.external_optimizer": (_OWN + "external_optimizer",),
+    "opt": _OPTIMIZERS,
+    "opt.python.training.external_optimizer": (_OWN + "opt.external",),
     "seq2seq": (_OWN + "seq2seq",),
     "seq2seq.python.ops.loss": (_OWN + "seq2seq",),
     "signal": ("tf:signal",),
