@@ -29,6 +29,23 @@ def mnist(folder: pathlib.Path) -> None:
         _gzip(folder / ("%s-labels-idx1-ubyte.gz" % name), head + labels.tobytes())
 
 
+def mnist_whole(folder: pathlib.Path) -> None:
+    """MNIST's four files in their size, compressed and not, for scripts that count on it."""
+    random = np.random.RandomState(0)
+    for name, count in (("train", 60000), ("t10k", 10000)):
+        labels = random.randint(0, 10, count).astype(np.uint8)
+        images = np.zeros((count, 28, 28), np.uint8)
+        for digit in range(10):
+            images[labels == digit, 2 * digit + 2 : 2 * digit + 8, 8:20] = 220
+        for kind, head, data in (
+            ("images-idx3", struct.pack(">IIII", 2051, count, 28, 28), images),
+            ("labels-idx1", struct.pack(">II", 2049, count), labels),
+        ):
+            path = folder / ("%s-%s-ubyte" % (name, kind))
+            path.write_bytes(head + data.tobytes())
+            _gzip(path.with_name(path.name + ".gz"), head + data.tobytes())
+
+
 def pairs(folder: pathlib.Path) -> None:
     """Four pictures of 512 by 256: a gradient, and its mirror image beside it."""
     for number in range(4):
@@ -250,7 +267,18 @@ def _rows(path: pathlib.Path, rows: Iterable[Iterable[Any]], separator: str = "\
 KINDS: Dict[str, Callable[[pathlib.Path], None]] = {
     kind.__name__: kind
     for kind in (
-        *(mnist, pairs, empty, knowledge, sessions, chinese, stories, molecules, traffic),
+        *(
+            mnist,
+            mnist_whole,
+            pairs,
+            empty,
+            knowledge,
+            sessions,
+            chinese,
+            stories,
+            molecules,
+            traffic,
+        ),
         *(masked, electra, speech, clouds, news, parallel),
     )
 }

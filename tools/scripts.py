@@ -78,7 +78,7 @@ def measure(args: Any) -> int:
     """Run the recipes, one after the other; the results are kept after each."""
     import tensorflow.compat.v1 as tf  # not for `table`
 
-    recipes = json.loads((HERE / "scripts.json").read_text())
+    recipes = the_recipes(tf.VERSION)
     results: Dict[str, Any] = {"tensorflow": tf.__version__, "rows": {}}
     if args.results.exists():
         results = json.loads(args.results.read_text())
@@ -91,6 +91,15 @@ def measure(args: Any) -> int:
         args.results.write_text(json.dumps(results, indent=1))
         print(recipe["project"], json.dumps(row), flush=True)
     return 0
+
+
+def the_recipes(version: str) -> List[Dict[str, Any]]:
+    """The recipes; projects that have a branch for TensorFlow 1 run its commit there."""
+    recipes = json.loads((HERE / "scripts.json").read_text())
+    return [
+        {**recipe, **(recipe.get("on_tensorflow_1", {}) if version.startswith("1.") else {})}
+        for recipe in recipes
+    ]
 
 
 def measured_row(recipe: Dict[str, Any], repos: pathlib.Path, limit: float) -> Dict[str, Any]:
@@ -140,7 +149,8 @@ def run(recipe: Dict[str, Any], repos: pathlib.Path, limit: float, flags: Sequen
         path = [str(HERE.parent), *(str(root / each) for each in recipe.get("path", ()))]
         path += [text for text in [os.environ.get("PYTHONPATH", "")] if text]
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path), MPLBACKEND="Agg")
-        command = [sys.executable, "-m", "graphmp", "run", *flags, *recipe["command"]]
+        command = [sys.executable, "-m", "graphmp", "run", *flags]
+        command += [*recipe.get("flags", ()), *recipe["command"]]
         return watched(command, place, environment, limit, recipe.get("loss", ""))
 
 
@@ -229,7 +239,8 @@ def page(measured: Sequence[Dict[str, Any]]) -> str:
 
 def _row(recipe: Dict[str, Any], version: str, row: Dict[str, Any]) -> str:
     link = "[%s](https://github.com/%s), `%s`" % (
-        recipe["project"], recipe["project"], recipe["command"][0],
+        recipe["project"], recipe["project"],
+        " ".join([*recipe.get("flags", ()), recipe["command"][0]]),
     )  # fmt: skip
     losses = [" to ".join("%.4g" % loss for loss in pair) if pair else "" for pair in row["losses"]]
     result = row["converted"] or row["float16"].replace("|", "\\|")
