@@ -47,17 +47,6 @@ def read_bytes(path: Path, limit: int, label: str = "") -> bytes:
         os.close(descriptor)
 
 
-def check_regular(path: Path, label: str) -> None:
-    """Raise GMP003 for what is no regular file, such as a pipe, whose readers wait."""
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError) as error:
-        raise unreadable(label, error) from None
-    if not stat.S_ISREG(mode):
-        found = "%s: cannot be read: it is no regular file; accepted is a file"
-        raise GraphmpError("GMP003", found % label)
-
-
 def read_beginning(path: Path, size: int) -> bytes:
     """The first bytes of a regular file; none of anything else, such as a pipe.
 

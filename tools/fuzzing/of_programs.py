@@ -11,6 +11,7 @@ from fuzzing import damage
 from fuzzing.of_graphs import OUT
 from fuzzing.runner import Case
 
+_SECONDS = 40  # TensorFlow is imported by each process that builds
 _NET = """
 import tensorflow.compat.v1 as tf
 if tf.__version__ > "2":
@@ -93,13 +94,15 @@ def of_programs(rng: random.Random) -> Case:
     pathlib.Path("p.py").write_bytes(data)
     command = rng.choice(["convert", "convert", "inspect", "build", "audit", "explain"])
     if command == "audit":
-        return Case(["audit", "p.py", "--random_data", "--steps=2"], _nothing_left)
+        return Case(["audit", "p.py", "--random_data", "--steps=2"], _nothing_left, True, _SECONDS)
     if command in ("inspect", "explain"):
-        return Case([command, "p.py", *(["loss"] if command == "explain" else [])])
+        return Case(
+            [command, "p.py", *(["loss"] if command == "explain" else [])], processor=_SECONDS
+        )
     source = (
         "p.py:" + rng.choice(["f", "go", "gone", "x", "a.b", ""]) if command == "build" else "p.py"
     )
-    return Case(["convert", source, "-o", OUT], _nothing_left)
+    return Case(["convert", source, "-o", OUT], _nothing_left, True, _SECONDS)
 
 
 def _nothing_left(status: int) -> str:
