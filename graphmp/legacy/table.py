@@ -44,6 +44,28 @@ _SEQ2SEQ = tuple(
 _OPTIMIZERS = tuple(
     _OWN + "opt." + name for name in ("adam", "averages", "external", "lars", "weight_decay")
 )
+_DECODING = {
+    "attention_wrapper": (
+        "attention_wrapper",
+        "attention_state",
+        "attention",
+        "monotonic",
+        "mechanisms",
+        "parts",
+    ),
+    "basic_decoder": ("basic_decoder", "parts"),
+    "beam_search_decoder": (
+        "beam_search_decoder",
+        "beam_step",
+        "beam_scores",
+        "beam_trees",
+        "beam_batches",
+    ),
+    "beam_search_ops": ("beam_trees",),
+    "decoder": ("decoder", "parts"),
+    "helper": ("helper", "inference", "scheduled", "sampling", "parts"),
+    "loss": ("losses",),
+}
 
 _SLIM_DATA = (
     "data_decoder",
@@ -138,8 +160,6 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "mixed_precision": (_OWN + "mixed_precision",),
     "opt": _OPTIMIZERS,
     "opt.python.training.external_optimizer": (_OWN + "opt.external",),
-    "seq2seq": (_OWN + "seq2seq",),
-    "seq2seq.python.ops.loss": (_OWN + "seq2seq",),
     "signal": ("tf:signal",),
     "slim": ("tf_slim", _OWN + "layers"),
     "slim.losses": ("tf_slim.losses",),
@@ -163,6 +183,15 @@ MODULES: Dict[str, Tuple[str, ...]] = {
 }
 MODULES.update(
     {"layers.python.layers." + name: ("tf_slim.layers." + name,) for name in _SLIM_LAYERS}
+)
+MODULES.update(
+    {
+        "seq2seq.python.ops." + name: tuple(_OWN + "seq2seq." + source for source in sources)
+        for name, sources in _DECODING.items()
+    }
+)
+MODULES["seq2seq"] = tuple(
+    sorted({source for name in _DECODING for source in MODULES["seq2seq.python.ops." + name]})
 )
 MODULES.update({"slim." + name: ("tf_slim." + name,) for name in _SLIM_TOP})
 MODULES.update({"slim." + name: ("tf_slim.data." + name,) for name in _SLIM_DATA})

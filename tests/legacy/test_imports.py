@@ -630,7 +630,7 @@ MISSING = """
     import json
     import tensorflow as tf
     from tensorflow.contrib import ffmpeg, learn
-    import tensorflow.contrib.seq2seq as seq2seq
+    import tensorflow.contrib.quantize as quantize
 
     def attempt(function):
         try:
@@ -648,7 +648,7 @@ MISSING = """
         attempt(lambda: tf.contrib.ffmpeg.decode_audio),
         attempt(lambda: ffmpeg.decode_audio),
         attempt(lambda: learn.preprocessing.ByteProcessor(3)),
-        attempt(lambda: seq2seq.BasicDecoder),
+        attempt(lambda: quantize.create_eval_graph),
         attempt(lambda: tf.contrib.layers.real_valued_column("x")),
         attempt(import_symbol),
         attempt(import_module),
@@ -670,7 +670,7 @@ def test_missing_symbols_are_named_with_the_line_that_used_them(run, tmp_path):
         ("AttributeError", "tf.contrib.ffmpeg.decode_audio", "ffmpeg.decode_audio"),
         ("AttributeError", "lambda: ffmpeg.decode_audio", "ffmpeg.decode_audio"),
         ("AttributeError", "learn.preprocessing", "learn.preprocessing.ByteProcessor"),
-        ("AttributeError", "seq2seq.BasicDecoder", "seq2seq.BasicDecoder"),
+        ("AttributeError", "quantize.create_eval_graph", "quantize.create_eval_graph"),
         ("AttributeError", "real_valued_column", "layers.real_valued_column"),
     ]
     lines = MISSING.splitlines()

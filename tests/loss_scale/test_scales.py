@@ -9,6 +9,16 @@ from graphmp.config import Config
 from graphmp.loss_scale import scales
 
 
+def test_the_scale_grows_once_for_each_run_of_good_steps(graph):
+    options = {"loss_scale_initial": 8.0, "loss_scale_growth_interval": 3}
+    scale = scales.make(Config.make(**options), "loss_scale")
+    step = scale.update(tf.constant(True))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = [(session.run(step), session.run(scale.current))[1] for _ in range(7)]
+    assert found == [8.0, 8.0, 16.0, 16.0, 16.0, 32.0, 32.0]
+
+
 def test_the_scale_stays_above_its_floor_and_finite(graph):
     """Its variable too, which checkpoints hold."""
     options = {"loss_scale_initial": 2.0**127, "loss_scale_min": 2.0**126}

@@ -74,6 +74,36 @@ def test_moving_averages_of_a_batch_go_by_their_value(build):
     assert Plan(built(build)).by_value == moving
 
 
+def test_statistics_ahead_of_a_while_loop_go_by_their_value():
+    def build():
+        hidden = tf.layers.dense(vectors(), 8)
+        mean = tf.get_variable("mean", (8,), trainable=False)
+        with tf.control_dependencies([mean.assign(tf.reduce_mean(hidden, 0))]):
+            hidden = tf.identity(hidden)
+        _, hidden = tf.while_loop(lambda i, _: i < 2, lambda i, h: (i + 1, 2 * h), [0, hidden])
+        sgd().minimize(square(hidden), name="train")
+
+    assert Plan(built(build)).by_value == {"mean"}
+
+
+def test_statistics_of_one_value_are_written_together_though_each_is_waited_for_alone():
+    """Waiting for the other's values needs no further input."""
+
+    def build():
+        hidden, parts = tf.layers.dense(vectors(), 8), []
+        for name, value in (("mean", hidden), ("size", tf.abs(hidden))):
+            write = tf.get_variable(name, (8,), trainable=False).assign(tf.reduce_mean(value, 0))
+            with tf.control_dependencies([write]):
+                parts.append(tf.identity(hidden))
+        sgd().minimize(square(parts[0] + parts[1]), name="train")
+
+    graph, losses = losses_of(built(build))
+    step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
+    assert len(step.by_value) == 2 and set(map(frozenset, step.by_value.values())) == {
+        frozenset(step.by_value)
+    }
+
+
 def test_a_graph_without_collections_is_taken_to_have_global_variables_alone():
     assert Plan(without_collections(built(normalised))).by_value == {
         "batch_normalization/moving_mean",
