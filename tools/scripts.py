@@ -31,6 +31,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "scripts.md"
 FLOAT32 = ("--compute_dtype=float32", "--loss_scale=none")
 PATIENCE = 30  # processor seconds for a script to end after it was interrupted
+IDLE = 20  # times the limit, for a script that waits without computing
 _COVERED = re.compile(r"(\d+) of (\d+) matmuls and convolutions in float16")
 _STEPS = re.compile(r"(\d+) training steps?;.*?(\d+) skipped")
 HEAD = """\
@@ -191,11 +192,13 @@ def watched(
             list(command), cwd=str(place), env=environment, stdin=subprocess.DEVNULL,
             stdout=written, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-        stopped = False
-        for patience, number in ((limit, signal.SIGINT), (limit + PATIENCE, signal.SIGKILL)):
-            while child.poll() is None and processor_seconds(child.pid) < patience:
-                time.sleep(0.5)
+        stopped, start = False, time.time()
+        for more, number in ((0, signal.SIGINT), (PATIENCE, signal.SIGKILL)):
+            while child.poll() is None and seconds < limit + more:
+                time.sleep(min(0.5, limit / 10))
                 seconds = max(seconds, processor_seconds(child.pid))
+                if time.time() - start > IDLE * (limit + more):
+                    break
             if child.poll() is None:
                 stopped = True
                 os.killpg(child.pid, number)
