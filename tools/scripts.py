@@ -42,7 +42,9 @@ this table from clones of the repositories, by the recipes in `tools/scripts.jso
 data, a few seconds of training on a CPU, in float32 and in float16. Seeds are the scripts' own, and
 most set none: losses are to be of one size, not equal. A run that takes longer than the limit is
 interrupted, so that its last loss may be an earlier step's. Seconds are of processor time, imports
-included, on cores that emulate float16. Made %s.
+included, on cores that emulate float16; where they are called elapsed, the machine was busy.
+Packages are the newest for each Python, with Keras 2.3.1 and SciPy 1.7.3 beside 1.15.5; a script
+for which NumPy 2 or they are too new counts as one that doesn't run. Made %s.
 
 """
 
