@@ -111,9 +111,7 @@ class Checks:
         """The outputs that sums are of, and tests where the sums aren't finite; None if others."""
         doubted = {"summed": found["summed"]}
         summed = [self._matcher.take("sum_of", port) for port in found["sums"]]
-        tested = [
-            self._matcher.take("finite_of_doubted", port, doubted) for port in found["flags"]
-        ]
+        tested = [self._matcher.take("finite_of_doubted", port, doubted) for port in found["flags"]]
         if None in summed or None in tested:
             return None
         of_sums, of_tests = (

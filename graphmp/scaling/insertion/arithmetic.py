@@ -210,9 +210,7 @@ class Arithmetic:
         for port in [*self._outside(), *looped]:
             places.setdefault(self._place(port), []).append(port)
         always = [self._result(port) for port in places.pop(_OUTSIDE, ())]
-        found = (
-            [all_finite_by_sums(always, self._scope, self.scale.device)] if always else []
-        )
+        found = [all_finite_by_sums(always, self._scope, self.scale.device)] if always else []
         flags = [
             self._flag_at(place, functools.partial(self._finite_at, place, ports))
             for place, ports in places.items()
