@@ -2,7 +2,7 @@
 
 Structure, numbers, and gradients taken after an import.
 
-GRAPHMP_EXAMPLES says how many graphs are drawn, a quarter of them for bfloat16: 16 without it. With
+GRAPHMP_EXAMPLES says how many graphs are drawn, a quarter of them for bfloat16: 8 without it. With
 13 fixed ones that take every step they need half a minute of one core on TensorFlow 2.21 and
 1.15.5. The same graphs are drawn in every run.
 """
@@ -24,7 +24,7 @@ from graphmp.rewrite.pipeline import rewrite
 from tests.support.random_graphs import TAKEN_ONCE, build, programs, tour
 from tests.support.training import imported
 
-EXAMPLES = int(os.environ.get("GRAPHMP_EXAMPLES", "16"))
+EXAMPLES = int(os.environ.get("GRAPHMP_EXAMPLES", "8"))
 RUNS_BFLOAT16 = tf.__version__ > "2"  # 1.15.5 lacks most kernels of it on the CPU
 FORWARD = {"float16": 0.003, "bfloat16": 0.03}
 """Largest error of an output, root mean square, where the output's is 1 or less."""

@@ -278,7 +278,7 @@ STEPS = [
     ),
     st.tuples(st.sampled_from([1, 4, 5]), st.sampled_from([1, 4, 5])),
 )
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_equal_symbols_are_equal_sizes(chosen, rows):
     """In graphs that run, dimensions with one symbol have one size, and numbers are the sizes."""
     with tf.Graph().as_default() as graph:
