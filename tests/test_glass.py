@@ -1,5 +1,6 @@
 """Glass: what crashes, hangs or fills the memory in a child is one error here."""
 
+import faulthandler
 import os
 import signal
 
@@ -14,6 +15,7 @@ DOING = "importing the graph"
 
 
 def killed():
+    faulthandler.disable()  # pytest's own traces
     os.kill(os.getpid(), signal.SIGSEGV)
 
 

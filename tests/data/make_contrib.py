@@ -9,6 +9,7 @@ import importlib
 import json
 import operator
 import pathlib
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -20,11 +21,17 @@ def main() -> None:
     found = {}
     for name, case in CASES.items():
         with tf.Graph().as_default():
-            found[name] = case(
-                operator.attrgetter(name)(importlib.import_module("tensorflow.contrib"))
-            )
+            found[name] = case(_module(name.partition(":")[0]))
     path = pathlib.Path(__file__).with_name("contrib.json")
     path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+def _module(name: str) -> Any:
+    """A module of contrib, some of which can only be imported, and some only be read."""
+    try:
+        return importlib.import_module("tensorflow.contrib." + name)
+    except ImportError:
+        return operator.attrgetter(name)(importlib.import_module("tensorflow.contrib"))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.support import (
+    contrib_decoding,
     contrib_images,
     contrib_optimizers,
     contrib_programs,
@@ -82,6 +83,7 @@ def lookup(contrib: Any) -> Dict[str, Any]:
 CASES = {
     "crf": crf,
     "cudnn_rnn": contrib_recurrent.cudnn_rnn,
+    "deprecated": contrib_programs.deprecated,
     "distribute": contrib_programs.distribute,
     "graph_editor": graph_editor,
     "image": contrib_images.image,
@@ -91,7 +93,12 @@ CASES = {
     "opt": contrib_optimizers.opt,
     "predictor": contrib_programs.predictor,
     "seq2seq": tile_batch,
+    "seq2seq:attention": contrib_decoding.attention,
+    "seq2seq:beams": contrib_decoding.beams,
+    "seq2seq:helpers": contrib_decoding.helpers,
+    "seq2seq:trees": contrib_decoding.trees,
+    "seq2seq.python.ops.beam_search_decoder": contrib_decoding.arrays,
     "summary": contrib_programs.summary,
     "tfprof.model_analyzer": contrib_programs.tfprof,
 }
-"""For each module of contrib the graph that is built with it."""
+"""For each module of contrib the graph that is built with it; a colon ends the module's name."""

@@ -1,8 +1,4 @@
-"""The loss of `tf.contrib.seq2seq`, and the tiling for beam search.
-
-Own code: TensorFlow 2 moved the package to TensorFlow Addons, which has ended. Decoders are
-missing.
-"""
+"""The loss of `tf.contrib.seq2seq`."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
-__all__ = ["sequence_loss", "tile_batch"]
+__all__ = ["sequence_loss"]
 
 
 def sequence_loss(
@@ -60,24 +56,3 @@ def sequence_loss(
             else tf.cast(tf.count_nonzero(weights, summed), losses.dtype)
         )
         return tf.div_no_nan(tf.reduce_sum(losses, averaged or summed), size)
-
-
-def tile_batch(t: Any, multiplier: int, name: Optional[str] = None) -> Any:
-    """Repeat each entry of the batch `multiplier` times, in every tensor of a structure.
-
-    The copies of an entry are neighbours.
-    """
-    with tf.name_scope(name, "tile_batch", tf.nest.flatten(t) + [multiplier]):
-        return tf.nest.map_structure(lambda tensor: _tiled(tensor, multiplier), t)
-
-
-def _tiled(tensor: Any, multiplier: int) -> tf.Tensor:
-    tensor = tf.convert_to_tensor(tensor)
-    if tensor.shape.ndims is None:
-        raise ValueError("t must have statically known rank")
-    rows, static = tf.shape(tensor), tensor.shape
-    copies = tf.tile(tf.expand_dims(tensor, 1), [1, multiplier] + [1] * (static.ndims - 1))
-    tiled = tf.reshape(copies, tf.concat([[rows[0] * multiplier], rows[1:]], 0))
-    batch = static.as_list()[0]
-    tiled.set_shape([None if batch is None else batch * multiplier] + static.as_list()[1:])
-    return tiled
