@@ -58,8 +58,11 @@ setup(
     install_requires=besides_tensorflow() + TENSORFLOW,
     extras_require={
         # The JSON schema and DOT of a diff are read by packages of others; Python 3.7 gets pydot
-        # 2.0 and pytest-xdist 3.5.
-        "test": ["hypothesis>=6", "jsonschema>=3", "pydot>=1.4", "pytest>=7", "pytest-xdist>=3.2"],
+        # 2.0, pytest-xdist 3.5 and Pillow 9.5.
+        "test": [
+            *("hypothesis>=6", "jsonschema>=3", "pillow>=8", "pydot>=1.4"),
+            *("pytest>=7", "pytest-xdist>=3.2"),
+        ],
         # What the tests of the diff's page need besides Debian's chromium and chromium-driver, and
         # what runs the notebook in examples/.
         "browser": ['selenium>=4; python_version >= "3.9"'],
@@ -74,6 +77,8 @@ setup(
         ],
         # tools/time_hlo.py, on the machine with the GPU: JAX and no TensorFlow.
         "hlo": ['jax>=0.10.2; python_version >= "3.11"'],
+        # Functions of scipy.misc for images, which SciPy 1.3 removed.
+        "images": ["pillow>=8"],
         # tf.estimator on TensorFlow 2.16 and later. The package requires no other, so that pip
         # leaves TensorFlow alone; TensorFlow 2.15 requires the same one.
         "estimator": ['tensorflow-estimator==2.15.0; python_version >= "3.9"'],

@@ -28,7 +28,6 @@ _MODULES = {
     "restore": "graphmp.loss_scale.checkpoints",
     "session_config": "graphmp.session.session_config",
 }
-_ELSEWHERE = {"diff": "compare"}  # public names that have another name in their module
 
 _at_import.install()
 
@@ -38,7 +37,7 @@ __all__ = sorted(_MODULES) + ["__version__"]
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError("module 'graphmp' has no attribute %r" % name)
-    return getattr(importlib.import_module(_MODULES[name]), _ELSEWHERE.get(name, name))
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

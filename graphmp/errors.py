@@ -158,6 +158,11 @@ CODES = {
         "TensorFlow crashes on the graph, or takes too long or too much memory to import it.",
         "Convert it with the TensorFlow that wrote it.",
     ),
+    "GMP029": Code(
+        BAD_INPUT,
+        "TensorFlow does not import the graph, which the command has to run.",
+        "Use the TensorFlow that wrote the graph, or write it again with export_meta_graph.",
+    ),
     "GMP099": Code(
         CANNOT_CONVERT,
         "A defect of graphmp ended the command.",

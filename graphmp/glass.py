@@ -15,15 +15,25 @@ import select
 import signal
 import sys
 import time
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional
 
 from graphmp.errors import GraphmpError
+from graphmp.process_memory import budget
 
 SECONDS, SECONDS_PER_NODE = 8.0, 0.002  # of the child's processor
-MEMORY = 4 << 30  # bytes that a child may allocate
 _PATIENCE = 8  # times the processor's time: another process may have the processor
 CAN_FORK = hasattr(os, "fork")
+_DATA = 5  # the field of statm with the pages of private memory that may be written
+_LACK = ("MemoryError", "ResourceExhaustedError")
+_EXPANDS = "Unable to evaluate a constant node"  # 2.21, after 10 s of waiting for memory
 _state = {"behind": False}
+
+
+class _Limits(NamedTuple):
+    """What a child may take: seconds of a processor, and bytes besides those of its parent."""
+
+    seconds: float
+    memory: int
 
 
 @contextlib.contextmanager
@@ -47,20 +57,20 @@ def is_behind_glass() -> bool:
     return _state["behind"]
 
 
-def guarded(function: Callable[[], Any], doing: str, nodes: int = 0) -> Any:
+def guarded(function: Callable[[], Any], doing: str, graph_def: Optional[Any] = None) -> Any:
     """The result of a function, called in a child behind glass; it must be picklable.
 
     Args:
         function: what may crash.
         doing: words for the error, such as "importing the graph".
-        nodes: the size of the graph, for the limit of time.
+        graph_def: the graph in question: its size sets the limits.
 
     Raises:
         GraphmpError: GMP028 if the child crashed, or reached a limit.
     """
     if not _state["behind"]:
         return function()
-    limit = SECONDS + SECONDS_PER_NODE * nodes
+    limit = _limits(graph_def)
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -69,7 +79,7 @@ def guarded(function: Callable[[], Any], doing: str, nodes: int = 0) -> Any:
         _work(function, reading, writing, limit)
     os.close(writing)
     try:
-        data = _read(reading, time.time() + limit * _PATIENCE)
+        data = _read(reading, time.time() + limit.seconds * _PATIENCE)
     finally:
         os.close(reading)
         _end(child, signal.SIGKILL)
@@ -82,7 +92,20 @@ def guarded(function: Callable[[], Any], doing: str, nodes: int = 0) -> Any:
     raise result
 
 
-def _work(function: Callable[[], Any], reading: int, writing: int, limit: float) -> None:
+def raise_memory_error(error: Exception) -> None:
+    """Raise MemoryError if an error of TensorFlow's importer says that memory was lacking."""
+    if type(error).__name__ in _LACK or _EXPANDS in str(error):
+        raise MemoryError(str(error)) from error
+
+
+def _limits(graph_def: Optional[Any]) -> _Limits:
+    if graph_def is None:
+        return _Limits(SECONDS, budget(0))
+    seconds = SECONDS + SECONDS_PER_NODE * len(graph_def.node)
+    return _Limits(seconds, budget(graph_def.ByteSize()))
+
+
+def _work(function: Callable[[], Any], reading: int, writing: int, limit: _Limits) -> None:
     """The child: write the pickled result or error, and end."""
     try:
         os.close(reading)
@@ -97,17 +120,19 @@ def _work(function: Callable[[], Any], reading: int, writing: int, limit: float)
         os._exit(0)
 
 
-def _set_limits(limit: float) -> None:
+def _set_limits(limit: _Limits) -> None:
     resource = importlib.import_module("resource")  # Windows has none, nor a fork
 
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)  # a crash writes its stack there
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    seconds = int(limit) + 1
+    seconds = int(limit.seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    if not sys.platform.startswith("linux"):
+        return  # elsewhere the limit of data counts other memory
     with open("/proc/self/statm", "rb") as file:
-        size = int(file.read().split()[0]) * resource.getpagesize() + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        size = int(file.read().split()[_DATA]) * resource.getpagesize() + limit.memory
+    resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
 
 def _read(reading: int, end: float) -> bytes:
@@ -128,12 +153,13 @@ def _end(child: int, number: int) -> None:
         os.kill(child, number)
 
 
-def _crash(doing: str, status: int, limit: float) -> GraphmpError:
+def _crash(doing: str, status: int, limit: _Limits) -> GraphmpError:
     number: Optional[int] = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    megabytes = limit.memory // 10**6
     if number in (signal.SIGXCPU, signal.SIGKILL):
-        found = "TensorFlow did not end within %d s" % limit
+        found = "TensorFlow did not end within %d s" % limit.seconds
     elif number is None:
-        found = "TensorFlow ended without a result, or needed more than 4 GiB"
+        found = "TensorFlow ended without a result, or needed more than %d MB" % megabytes
     else:
         found = "TensorFlow crashed (%s)" % signal.Signals(number).name
     text = "%s while %s; accepted is a graph that this TensorFlow imports: try another version"

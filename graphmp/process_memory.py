@@ -1,4 +1,9 @@
-"""The memory of this process: pausing Python's garbage collector, and freeing unused memory."""
+"""The memory of this process: its budget, Python's garbage collector, freeing unused memory.
+
+The budget is for a conversion, above what the imports take: `TIMES` the bytes of the graph's file,
+and `BESIDES`. Children behind glass are limited to it; `tests/test_memory_budget.py` measures the
+whole command.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,13 @@ import ctypes
 import gc
 import sys
 from typing import Iterator
+
+TIMES, BESIDES = 40, 200_000_000
+
+
+def budget(size: int) -> int:
+    """The bytes that the conversion of a graph of this many bytes may take."""
+    return TIMES * size + BESIDES
 
 
 @contextlib.contextmanager

@@ -44,7 +44,12 @@ class Ratio(NamedTuple):
     @property
     def is_narrow(self) -> bool:
         """Whether the interval extends at most NARROW to either side."""
-        return self.low is not None and self.value / self.low <= 1 + NARROW
+        return self.low is not None and self.margin <= NARROW
+
+    @property
+    def margin(self) -> float:
+        """How far the interval extends, as a share of the speed-up; 0 with a single round."""
+        return self.value / self.low - 1 if self.low else 0.0
 
 
 def order(names: Sequence[str], number: int) -> List[str]:

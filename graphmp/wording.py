@@ -66,8 +66,14 @@ def more(hidden: int) -> str:
     return "and %s more" % format(hidden, ",") if hidden > 0 else ""
 
 
+_HEADLINE = "Graph execution error:"
+
+
 def first_line(error: Optional[Exception]) -> str:
     """A kernel's message in an error, without TensorFlow 2's headline and stack before it."""
-    lines = str(getattr(error, "message", error)).strip().split("\n")
+    text = str(getattr(error, "message", error)).strip()
+    if text.startswith(_HEADLINE + "\n"):
+        text = text[len(_HEADLINE) :].strip()
+    lines = text.split("\n")
     starts = [number + 1 for number, line in enumerate(lines[:-1]) if line.startswith("Node: ")]
     return lines[starts[-1] if starts else 0].strip()

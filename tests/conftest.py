@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tests.support.corpus import VARIABLE, corpus_graphs
+from tests.support.drawn import draw
 from tests.support.forks import NET, Forks, builds_in_forks
 from tests.support.slow import mark_slow
 
@@ -23,6 +24,7 @@ def pytest_configure(config):
 
     These can begin at once.
     """
+    draw(config.getoption("hypothesis_seed"))
     if config.getoption("dist", "no") == "no" or hasattr(config, "workerinput"):
         importlib.import_module("tests.support.started")
 

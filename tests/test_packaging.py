@@ -95,6 +95,7 @@ def test_the_extras(described):
         "dev",
         "estimator",
         "hlo",
+        "images",
         "notebook",
         "parity",
         "plot",
@@ -103,6 +104,7 @@ def test_the_extras(described):
     assert set(needed(described, "3.11", "test")) == {
         "hypothesis",
         "jsonschema",
+        "pillow",
         "pydot",
         "pytest",
         "pytest-xdist",

@@ -29,13 +29,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 importlib.import_module("tests.support.started")  # TensorFlow, once for all forks
 
-from fuzzing import of_files, of_graphs, of_texts, of_writes, seeds  # noqa: E402
+from fuzzing import of_files, of_graphs, of_plausible, of_texts, of_writes, seeds  # noqa: E402
 from fuzzing.runner import BAD, BROKEN, Family, Verdict, run_case, table  # noqa: E402
 
 # Each family with its share of the cases.
 FAMILIES: Dict[str, Tuple[Family, int]] = {
     "bytes": (of_graphs.of_bytes, 4),
     "structure": (of_graphs.of_structure, 6),
+    "plausible": (of_plausible.of_plausible, 5),
     "reports": (of_texts.of_reports, 3),
     "policies": (of_texts.of_policies, 2),
     "kinds": (of_files.of_kinds, 3),
@@ -66,6 +67,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     for name in _USED:
         importlib.import_module(name)
     seeds.conversions()
+    seeds.trainings()
     gc.freeze()
     if args.repeat:
         family, _, number = args.repeat.partition(":")

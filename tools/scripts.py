@@ -5,8 +5,8 @@
 
 DIR holds clones, as `OWNER/NAME` or `OWNER+NAME`. A recipe names the commit, the command, small
 made-up data, and edits, which may concern data paths and Python 2 only. Each script runs twice, in
-a copy of its own, until it ends or `--limit` seconds are over: in float32, on 2.x with the same
-imports of TensorFlow 1, and in float16. Packages that projects need are found by PYTHONPATH.
+a copy of its own, until it ends or `--limit` processor seconds are over: in float32, on 2.x with
+the same imports of TensorFlow 1, and in float16. Packages of the projects are found by PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import script_data
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "scripts.md"
 FLOAT32 = ("--compute_dtype=float32", "--loss_scale=none")
-PATIENCE = 30  # seconds for a script to end after it was interrupted
+PATIENCE = 30  # processor seconds for a script to end after it was interrupted
 _COVERED = re.compile(r"(\d+) of (\d+) matmuls and convolutions in float16")
 _STEPS = re.compile(r"(\d+) training steps?;.*?(\d+) skipped")
 HEAD = """\
@@ -40,8 +40,8 @@ Scripts of public TensorFlow 1 projects, as they are, under `graphmp run`. `tool
 this table from clones of the repositories, by the recipes in `tools/scripts.json`: small made-up
 data, a few seconds of training on a CPU, in float32 and in float16. Seeds are the scripts' own, and
 most set none: losses are to be of one size, not equal. A run that takes longer than the limit is
-interrupted, so that its last loss may be an earlier step's. Seconds include imports, on two busy
-cores that emulate float16. Made %s.
+interrupted, so that its last loss may be an earlier step's. Seconds are of processor time, imports
+included, on cores that emulate float16. Made %s.
 
 """
 
@@ -63,7 +63,7 @@ def main() -> int:
     measured = commands.add_parser("measure", help="run the scripts on this TensorFlow")
     measured.add_argument("--repos", type=pathlib.Path, required=True, help="the folder of clones")
     measured.add_argument("--results", type=pathlib.Path, required=True, help="a JSON file")
-    measured.add_argument("--limit", type=float, default=60, help="seconds of each run")
+    measured.add_argument("--limit", type=float, default=60, help="processor seconds of each run")
     measured.add_argument("--only", help="a part of the projects' names")
     table = commands.add_parser("table", help="write docs/scripts.md")
     table.add_argument("results", type=pathlib.Path, nargs="+", help="results of `measure`")
@@ -78,7 +78,7 @@ def measure(args: Any) -> int:
     """Run the recipes, one after the other; the results are kept after each."""
     import tensorflow.compat.v1 as tf  # not for `table`
 
-    recipes = json.loads((HERE / "scripts.json").read_text())
+    recipes = the_recipes(tf.VERSION)
     results: Dict[str, Any] = {"tensorflow": tf.__version__, "rows": {}}
     if args.results.exists():
         results = json.loads(args.results.read_text())
@@ -91,6 +91,15 @@ def measure(args: Any) -> int:
         args.results.write_text(json.dumps(results, indent=1))
         print(recipe["project"], json.dumps(row), flush=True)
     return 0
+
+
+def the_recipes(version: str) -> List[Dict[str, Any]]:
+    """The recipes; projects that have a branch for TensorFlow 1 run its commit there."""
+    recipes = json.loads((HERE / "scripts.json").read_text())
+    return [
+        {**recipe, **(recipe.get("on_tensorflow_1", {}) if version.startswith("1.") else {})}
+        for recipe in recipes
+    ]
 
 
 def measured_row(recipe: Dict[str, Any], repos: pathlib.Path, limit: float) -> Dict[str, Any]:
@@ -140,7 +149,8 @@ def run(recipe: Dict[str, Any], repos: pathlib.Path, limit: float, flags: Sequen
         path = [str(HERE.parent), *(str(root / each) for each in recipe.get("path", ()))]
         path += [text for text in [os.environ.get("PYTHONPATH", "")] if text]
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path), MPLBACKEND="Agg")
-        command = [sys.executable, "-m", "graphmp", "run", *flags, *recipe["command"]]
+        command = [sys.executable, "-m", "graphmp", "run", *flags]
+        command += [*recipe.get("flags", ()), *recipe["command"]]
         return watched(command, place, environment, limit, recipe.get("loss", ""))
 
 
@@ -174,26 +184,36 @@ def watched(
     limit: float,
     loss: str,
 ) -> Ran:
-    """Run a command; after the limit it is interrupted, as by a user."""
-    start = time.time()
+    """Run a command; after a limit in processor seconds it is interrupted, as by a user."""
+    seconds = 0.0
     with tempfile.TemporaryFile("w+") as written:
         child = subprocess.Popen(
             list(command), cwd=str(place), env=environment, stdin=subprocess.DEVNULL,
             stdout=written, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         stopped = False
-        for patience, number in ((limit, signal.SIGINT), (PATIENCE, signal.SIGKILL)):
-            try:
-                child.wait(patience)
-                break
-            except subprocess.TimeoutExpired:
+        for patience, number in ((limit, signal.SIGINT), (limit + PATIENCE, signal.SIGKILL)):
+            while child.poll() is None and processor_seconds(child.pid) < patience:
+                time.sleep(0.5)
+                seconds = max(seconds, processor_seconds(child.pid))
+            if child.poll() is None:
                 stopped = True
                 os.killpg(child.pid, number)
-        status, seconds = child.wait(), time.time() - start
+        status = child.wait()
         written.seek(0)
         text = written.read()
     losses = [float(each) for each in re.findall(loss, text, re.MULTILINE)] if loss else []
     return Ran(status, stopped, seconds, losses, text)
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time that a process has used, as Linux tells; zero if it has ended."""
+    try:
+        text = pathlib.Path("/proc/%d/stat" % pid).read_text()
+    except OSError:
+        return 0.0
+    used = text.rpartition(")")[2].split()[11:13]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
 def page(measured: Sequence[Dict[str, Any]]) -> str:
@@ -207,7 +227,7 @@ def page(measured: Sequence[Dict[str, Any]]) -> str:
         )  # fmt: skip
     text += (
         "\n| project | kind | TensorFlow | matmuls and convolutions in float16 | steps, skipped "
-        "| losses in float32 | in float16 | seconds, with the imports | edits |\n"
+        "| losses in float32 | in float16 | processor seconds, with the imports | edits |\n"
         "|---|---|---|---|---|---|---|---|---|\n"
     )
     for recipe in recipes:
@@ -219,7 +239,8 @@ def page(measured: Sequence[Dict[str, Any]]) -> str:
 
 def _row(recipe: Dict[str, Any], version: str, row: Dict[str, Any]) -> str:
     link = "[%s](https://github.com/%s), `%s`" % (
-        recipe["project"], recipe["project"], recipe["command"][0],
+        recipe["project"], recipe["project"],
+        " ".join([*recipe.get("flags", ()), recipe["command"][0]]),
     )  # fmt: skip
     losses = [" to ".join("%.4g" % loss for loss in pair) if pair else "" for pair in row["losses"]]
     result = row["converted"] or row["float16"].replace("|", "\\|")

@@ -9,7 +9,7 @@ import pathlib
 import shlex
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence
 
 from graphmp.bench.tune.options import SECONDS, Options
 from graphmp.cli.flags import conversion_flags, options_of
@@ -22,6 +22,7 @@ from graphmp.files.outputs import check_file
 
 if TYPE_CHECKING:
     from graphmp.bench.tune.tune import Tuned
+    from graphmp.timings import Ratio
 
 HELP = (
     "time each operation of a training step in float32 and in half precision on this machine, for"
@@ -40,6 +41,7 @@ can't be measured, 2 bad input, 130 interrupted."""
 FLAGS = conversion_flags()
 EVERYDAY = ("output", "data", "batch_size", "compute_dtype", "seconds", "json")
 _INTERRUPTED = 130
+_WIDE = 0.1  # of a speed-up
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -226,7 +228,7 @@ def _table(found: Tuned) -> List[Line]:
     costs = found.costs
     assert costs is not None
     predicted = found.report.get("predicted_step_ns", {})
-    rows = []
+    rows, ratios = [], [found.speedup(name) for name in ("bytes", "tuned")]
     for name in ("float32", "half", "bytes", "tuned"):
         time_ = costs.steps.get(name)
         if time_ is None:
@@ -241,13 +243,27 @@ def _table(found: Tuned) -> List[Line]:
                 "kept" if name == costs.faster else "",
             ]
         )
-    return (
-        section("steps", rows, titles=["", "measured", "predicted", "speed-up", ""]) if rows else []
-    )
+    if not rows:
+        return []
+    lines = section("steps", rows, titles=["", "measured", "predicted", "speed-up", ""])
+    return lines + [("note", "  " + line) for line in _doubt(ratios)]
 
 
-def _said(ratio: Optional[Any]) -> str:
+def _doubt(ratios: Sequence[Optional[Ratio]]) -> List[str]:
+    """What to do about speed-ups that are known too roughly to choose by."""
+    widest = max((ratio.margin for ratio in ratios if ratio is not None), default=0.0)
+    if widest <= _WIDE:
+        return []
+    return [
+        "speed-ups are known within %.0f%% only, so that another run may keep another one: tune"
+        " while nothing else runs, or with more --seconds" % (100 * widest)
+    ]
+
+
+def _said(ratio: Optional[Ratio]) -> str:
     if ratio is None:
         return ""
-    interval = "" if ratio.low is None else " (%.3f-%.3f)" % (ratio.low, ratio.high)
+    interval = (
+        "" if ratio.low is None or ratio.high is None else " (%.3f-%.3f)" % (ratio.low, ratio.high)
+    )
     return "%.3f%s" % (ratio.value, interval)

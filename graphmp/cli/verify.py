@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         from graphmp.executed.check import proof_with_steps
         from graphmp.gate.reading import read_graph
         from graphmp.policy.half_kernels import DEVICES
-        from graphmp.verify import verify
+        from graphmp.verify.prove import prove
 
     if not set(devices) <= set(DEVICES):
         raise GraphmpError(
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
             )
         else:
             begin("proving")
-            proof = verify(original, converted, expected, devices)
+            proof = prove(original, converted, expected, devices)
     if args.json:
         sys.stdout.write(
             json.dumps(as_json(proof, args.original, args.converted), indent=1, sort_keys=True)

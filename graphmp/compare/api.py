@@ -24,13 +24,18 @@ from graphmp.compare.explain import explained
 from graphmp.compare.render import dot, html, jsonform, markdown, model_explorer, text
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.compare.values import node_text
+from graphmp.errors import GraphmpError
+from graphmp.files import schemas
 from graphmp.files.folder import write_files
 from graphmp.files.reading import Path
 from graphmp.files.single import write_atomic
+from graphmp.gate.given import given_graph
+from graphmp.graph.io.messages import serialize
 from graphmp.graph.io.stored import Readable, StoredMetaGraph, stored
 from graphmp.graph.structure.view import view_of
 from graphmp.process_memory import collector_paused
-from graphmp.verify import Proof, verify
+from graphmp.verify import Proof
+from graphmp.verify.prove import prove as proved
 
 
 class Diff(Reviewed):
@@ -45,9 +50,25 @@ class Diff(Reviewed):
         Nodes may be in another order.
 
         Args:
-            before: the original, which isn't changed.
+            before: the original, which isn't changed; a GraphDef counts as a MetaGraphDef.
+
+        Raises:
+            GraphmpError: GMP008 if no TensorFlow can run it, GMP002 if it is another graph than
+                the one that was compared.
         """
-        return applied(self.changes, before)
+        if not self._compared(before):
+            before = given_graph(before, "Diff.apply")
+        try:
+            return applied(self.changes, before)
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise GraphmpError(
+                "GMP002", "Diff.apply: found another graph than the original of this diff"
+            ) from None
+
+    def _compared(self, graph: Any) -> bool:
+        """Whether a graph is the original of the comparison, which has passed the gate."""
+        is_whole = self.graphs is not None and isinstance(graph, tf.MetaGraphDef)
+        return is_whole and serialize(graph) == self.graphs[0].data  # type: ignore[index]
 
     def to_text(self, expand: bool = False) -> str:
         """Plain text.
@@ -108,6 +129,39 @@ class Diff(Reviewed):
         return html.embed(html.render(self))
 
 
+def diff(
+    before: Any,
+    after: Any,
+    report: Optional[Dict[str, Any]] = None,
+    names: Tuple[str, str] = ("original", "converted"),
+    prove: bool = True,
+) -> Diff:
+    """All differences between two graphs from outside.
+
+    It works in this process, not in a child with limits as the command does.
+
+    Args:
+        before: the original, a MetaGraphDef or GraphDef.
+        after: the converted one.
+        report: report.json as a dict; its `changes` give reasons, as do its `float32_nodes`.
+        names: names for the two.
+        prove: whether to prove that both compute the same.
+
+    Raises:
+        GraphmpError: GMP008 if no TensorFlow can run one of the graphs, GMP002 if one is no graph,
+            or the report is none.
+    """
+    old, new = (given_graph(graph, "diff") for graph in (before, after))
+    found = compare(old, new, None, names, prove)
+    if report is None:
+        return found
+    try:
+        return explained(found, report)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        problem = schemas.first_problem(report, schemas.REPORT)
+        raise GraphmpError("GMP002", "diff: the report: %s" % problem) from None
+
+
 @collector_paused()
 def compare(
     before: Readable,
@@ -116,7 +170,7 @@ def compare(
     names: Tuple[str, str] = ("original", "converted"),
     prove: bool = True,
 ) -> Diff:
-    """All differences between two graphs.
+    """All differences between two graphs that have passed the gate.
 
     Args:
         before: the original MetaGraphDef.
@@ -131,7 +185,7 @@ def compare(
     first, second = stored(before), stored(after)
     with first.held() as old, second.held() as new:
         views = view_of(first).over(old.graph_def), view_of(second).over(new.graph_def)
-        proof = verify(old, new, views=views) if prove else None
+        proof = proved(old, new, views=views) if prove else None
         found = _compared(first, second, names, proof)
     return found if report is None else explained(found, report)
 

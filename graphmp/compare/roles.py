@@ -59,7 +59,8 @@ _ROLES = (
         "skip gate: the update runs only where the gradients are finite",
     ),
     (
-        _SCALE + r"(IsFinite|Const|[aA]ll|stack|ReduceAll|values|Reshape|flat|first|finite)",
+        _SCALE
+        + r"(IsFinite|Const|[aA]ll|AddN|stack|ReduceAll|Sum|values|Reshape|flat|first|finite)",
         kinds.FINITE_CHECK,
         "finite check, before any clip",
     ),

@@ -22,7 +22,7 @@ from graphmp.conversion.source import (
 )
 from graphmp.conversion.stages import Stages
 from graphmp.errors import GraphmpError
-from graphmp.gate.gate import check
+from graphmp.gate.given import given_graph
 from graphmp.gate.reading import read_graph
 from graphmp.graph.io import saved_model
 from graphmp.graph.io.stored import StoredMetaGraph, stored
@@ -128,24 +128,10 @@ def _read(path: str, tag: str, stages: Stages) -> Tuple[StoredMetaGraph, str]:
 
 def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:
     """The MetaGraphDef of a given graph, which isn't changed, and the name of its type."""
-    if isinstance(source, tf.MetaGraphDef):
-        return _checked(source), "MetaGraphDef"
-    if isinstance(source, tf.GraphDef):
-        meta_graph = tf.MetaGraphDef()
-        meta_graph.graph_def.CopyFrom(source)
-        return _checked(meta_graph), "GraphDef"
     if isinstance(source, tf.Graph):
         return stored(exported(source), noted(source)), "tf.Graph"
-    accepted = (
-        "accepted are a MetaGraphDef, a GraphDef, a tf.Graph and the path of a graph or Python file"
-    )
-    raise GraphmpError("GMP002", "convert: found %s; %s" % (type(source).__name__, accepted))
-
-
-def _checked(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
-    """The same graph, stored. Raises GMP008 if no TensorFlow can run it."""
-    check(meta_graph)
-    return stored(meta_graph)
+    accepted = "a MetaGraphDef, a GraphDef, a tf.Graph or the path of a graph or Python file"
+    return stored(given_graph(source, "convert", accepted)), type(source).__name__
 
 
 def _flagfile(config: Config, source: str, tag: str) -> List[str]:

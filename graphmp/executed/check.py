@@ -32,7 +32,7 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.policy.half_kernels import DEVICES
 from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
-from graphmp.verify.prove import verify
+from graphmp.verify.prove import prove
 from graphmp.wording import first_line, some
 
 _SCALES = (
@@ -66,14 +66,14 @@ def proof_with_steps(
         tolerance: of the audit.
         report: of the conversion, if available.
         begin: receives each stage as it begins.
-        expected: as for `graphmp.verify.verify`.
+        expected: as for `graphmp.verify.prove.prove`.
         devices: likewise.
 
     Raises:
         GraphmpError: GMP002, GMP003, GMP013, GMP024 if the original can't be run on the data.
     """
     begin("proving")
-    proof = verify(original, converted, expected, devices)
+    proof = prove(original, converted, expected, devices)
     if proof.is_broken:
         return proof
     claims = Executed(original, converted, options, tolerance, report, begin).claims()

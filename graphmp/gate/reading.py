@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.gate.gate import check
-from graphmp.graph.io.files import Path, damaged, parse_graph
+from graphmp.graph.io.files import Path, damaged, parse_graph, silent_stderr
 
 
 def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
@@ -26,7 +26,20 @@ def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
     """
     file, meta_graph = parse_graph(path, tag)
     try:
-        check(meta_graph)
+        with silent_stderr():  # protobuf 3.20's words about keys that are in the file twice
+            _settle(meta_graph)
+            check(meta_graph)
     except GraphmpError as error:
         raise damaged(file, error.message) from None
     return meta_graph
+
+
+def _settle(meta_graph: tf.MetaGraphDef) -> None:
+    """Read the maps that the gate doesn't: of a key that is in the file twice one value is left."""
+    maps = [meta_graph.collection_def, meta_graph.signature_def]
+    for signature in meta_graph.signature_def.values():
+        maps += [signature.inputs, signature.outputs]
+    for function in meta_graph.graph_def.library.function:
+        maps += [function.attr, function.ret]
+    for each in maps:
+        len(each)

@@ -13,6 +13,7 @@ else:
     import importlib_metadata as metadata
 
 _INSTALLED = frozenset(("dist-packages", "site-packages"))
+_FACTS = "*.dist-info"  # of an installed package, beside it
 _COMMANDS = frozenset(("Scripts", "bin"))  # folders, on Windows and elsewhere
 _EDITABLE = "__editable__"  # begins the names of the modules that setuptools makes for `pip -e`
 
@@ -27,6 +28,7 @@ def authors_folders(path: Sequence[str]) -> List[pathlib.Path]:
         for folder in [*folders, *_editable()]
         if folder != own
         and folder.name not in _INSTALLED
+        and not any(folder.glob(_FACTS))
         and not installed & {folder, *folder.parents}
     ]
 

@@ -39,6 +39,7 @@ _SUMMARY.update(
 
 _EAGER = {
     "Checkpoint": "tf:train.Checkpoint",
+    "Iterator": "tensorflow.python.data.ops.iterator_ops:OwnedIterator",
     "EagerVariableStore": "tensorflow.python.ops.variable_scope:EagerVariableStore",
     "GradientTape": "tf:GradientTape",
     "TensorSpec": "tf:TensorSpec",

@@ -38,7 +38,11 @@ _RNN_OWN = (
 _RNN = (*(_OWN + "rnn." + name for name in _RNN_OWN), "tf:nn.rnn_cell")
 
 _SEQ2SEQ = tuple(
-    _OWN + name for name in ("legacy_seq2seq", "embedding_seq2seq", "attention_seq2seq")
+    _OWN + "legacy_seq2seq." + name
+    for name in ("attention", "buckets", "decoders", "embedding", "models", "tied")
+)
+_OPTIMIZERS = tuple(
+    _OWN + "opt." + name for name in ("adam", "averages", "external", "lars", "weight_decay")
 )
 _DECODING = {
     "attention_wrapper": (
@@ -124,6 +128,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "cudnn_rnn.python.layers.cudnn_rnn": (_OWN + "cudnn_rnn",),
     "cudnn_rnn.python.ops.cudnn_rnn_ops": (_OWN + "cudnn_rnn",),
     "data": (_OWN + "data", "tf:data.experimental"),
+    "deprecated": (_OWN + "deprecated",),
     "distribute": (_OWN + "distribute",),
     "distributions": ("tf:distributions",),
     "eager": (),
@@ -172,7 +177,8 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "rnn.python.ops.rnn": _RNN,
     "rnn.python.ops.rnn_cell": (_OWN + "rnn.base", *_RNN),
     "mixed_precision": (_OWN + "mixed_precision",),
-    "opt": (_OWN + "opt",),
+    "opt": _OPTIMIZERS,
+    "opt.python.training.external_optimizer": (_OWN + "opt.external",),
     "seq2seq": _SEQ2SEQ_PUBLIC,
     "signal": ("tf:signal",),
     "slim": ("tf_slim", _OWN + "layers"),
@@ -187,6 +193,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "tensorboard.plugins.projector": ("tensorboard.plugins.projector",),
     "tfprof.tfprof_logger": (),
     "tfprof.model_analyzer": (_OWN + "tfprof",),
+    "tpu": ("tf:tpu",),
     "tpu.python.tpu.tpu_config": ("tf:estimator.tpu",),
     "tpu.python.tpu.tpu_estimator": ("tf:estimator.tpu",),
     "tpu.python.tpu.tpu_optimizer": ("tf:tpu",),
@@ -214,6 +221,7 @@ MODULES.update({"slim.python.slim.nets." + name: ("tf_slim.nets." + name,) for n
 NAMES: Dict[str, str] = {
     **RENAMED,
     "compiler.jit.experimental_jit_scope": "tf:xla.experimental.jit_scope",
+    "compiler.xla.compile": "tf:xla.experimental.compile",
     "framework.BoundedTensorSpec": "tensorflow.python.framework.tensor_spec:BoundedTensorSpec",
     "framework.RecordInput": "tensorflow.python.ops.data_flow_ops:RecordInput",
     "framework.TensorSpec": "tf:TensorSpec",
@@ -244,6 +252,7 @@ NAMES: Dict[str, str] = {
     "framework.list_variables": "tf:train.list_variables",
     "framework.load_checkpoint": "tf:train.load_checkpoint",
     "framework.load_variable": "tf:train.load_variable",
+    "framework.nest.is_sequence": "tensorflow.python.util.nest:is_nested",
     "framework.prepend_name_scope": "tensorflow.python.framework.ops:prepend_name_scope",
     "framework.smart_case": "tensorflow.python.framework.smart_cond:smart_case",
     "framework.smart_cond": "tensorflow.python.framework.smart_cond:smart_cond",
@@ -271,13 +280,11 @@ NAMES: Dict[str, str] = {
     "stateless.stateless_random_uniform": "tf:random.stateless_uniform",
     "stateless.stateless_truncated_normal": "tf:random.stateless_truncated_normal",
     "tfprof.tfprof_logger.write_op_log": "tf:profiler.write_op_log",
-    "tpu.CrossShardOptimizer": "tf:tpu.CrossShardOptimizer",
     "tpu.InputPipelineConfig": "tf:estimator.tpu.InputPipelineConfig",
     "tpu.RunConfig": "tf:estimator.tpu.RunConfig",
     "tpu.TPUConfig": "tf:estimator.tpu.TPUConfig",
     "tpu.TPUEstimator": "tf:estimator.tpu.TPUEstimator",
     "tpu.TPUEstimatorSpec": "tf:estimator.tpu.TPUEstimatorSpec",
-    "tpu.bfloat16_scope": "tf:tpu.bfloat16_scope",
     "util.constant_value": "tf:get_static_value",
     "util.make_ndarray": "tf:make_ndarray",
     "util.make_tensor_proto": "tf:make_tensor_proto",

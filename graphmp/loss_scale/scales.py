@@ -97,7 +97,8 @@ class FixedLossScale(NoLossScale):
     def unscale(self, gradient: Any) -> Any:
         with own_scope(self.scope):
             gradient = _at_least_float32(gradient)
-            return tf.divide(gradient, tf.cast(self.in_step, gradient.dtype), name="unscale")
+            scale = tf.cast(self.in_step, gradient.dtype)
+            return tf.raw_ops.RealDiv(x=gradient, y=scale, name="unscale")
 
     @property
     def in_step(self) -> Any:

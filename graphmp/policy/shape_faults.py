@@ -32,6 +32,7 @@ WORDS = {
     "one_column": "for inputs of one column",
     "always": "for some shapes",
 }
+_CHANNELS_FIRST = ("NCHW", "NCDHW")
 # A batch normalisation is float32 where its gradient has to be: they share what they reserve.
 _ALIKE = {
     "FusedBatchNorm": "FusedBatchNormGradV2",
@@ -71,6 +72,13 @@ def fault(op: str, dtype: str, shapes: Sequence[Optional[Dimensions]]) -> Option
     table = _faults(dtype)
     listed = [*table.get(op, ()), *table.get(_ALIKE.get(op, ""), ())]
     return next((each for each in listed if holds(each.case, shapes)), None)
+
+
+def channels_last(shape: Optional[Dimensions], data_format: str) -> Optional[Dimensions]:
+    """A shape in the order of the table: with its channels last."""
+    if not shape or data_format not in _CHANNELS_FIRST:
+        return shape
+    return [shape[0], *shape[2:], *shape[1:2]]
 
 
 def holds(case: str, shapes: Sequence[Optional[Dimensions]]) -> bool:

@@ -5,8 +5,8 @@ Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float3
 1. A write: assign(v, h) -> assign(v, float32(h)); under a dynamic scale v keeps its value if the
    new one is not finite.
 2. In gradient code, the sum of a shared weight's gradients: AddN(h, h) -> AddN(f, f).
-3. An op of the plan's half part that the policy denies is repaired: mean(h) ->
-   half(mean(float32(h))).
+3. An op of the plan's half part that the policy or the tables of kernels deny is repaired:
+   mean(h) -> half(mean(float32(h))).
 4. An op of the half part with a float32 variable: matmul(h, v) -> matmul(h, half(v)), likewise
    bias_add; TensorFlow refuses any other float32 input.
 5. Results of ops that bring float32 into the half part (a cast from integers, an embedding look-up,
@@ -43,6 +43,7 @@ from graphmp.policy.op_sets import (
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import LOOK_UPS
 from graphmp.recipe import state as states
+from graphmp.recipe.kernels import forbidden
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan
 from graphmp.recipe.refusal import functional_control_flow
 from graphmp.tf_hooks.internals import accepts, op_def
@@ -185,6 +186,7 @@ class DecoratedCall:
         why = {"deny": "on the deny list", "unlisted": "on no list"}.get(
             self._policy.category(creation.op_type), "kept in float32"
         )
+        why = forbidden(creation, self.config.compute_dtype) or why
         reason = "%s is %s" % (creation.op_type, why)
         made = creation.make(self._promoted(creation.arguments, name, reason))
         self.state.repaired.append(made.op.name)
@@ -234,6 +236,8 @@ class DecoratedCall:
         if matches(self.config.float32_nodes + self._policy.keep_float32, name) or not accepts(
             creation.op_type, self.half
         ):
+            return True
+        if forbidden(creation, self.config.compute_dtype):
             return True
         repairs = not self.config.engine_strict
         return (

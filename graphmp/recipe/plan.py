@@ -24,6 +24,7 @@ from graphmp.policy.formats import FORMATS
 from graphmp.policy.op_sets import ADDS, VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import BIAS_ADDS
+from graphmp.recipe.kernels import forbidden_op
 from graphmp.rewrite.ranges import misfit
 from graphmp.tf_hooks.internals import accepts
 
@@ -130,7 +131,8 @@ def _may_be_half(op: Any, policy: Policy, config: Config) -> bool:
     kept = matches(config.float32_nodes + policy.keep_float32, op.name) or not accepts(
         op.type, config.compute_dtype
     )
-    return op.type in policy.allow and floating(op.outputs) and not kept
+    may_be = op.type in policy.allow and floating(op.outputs) and not kept
+    return may_be and not forbidden_op(op, config.compute_dtype)
 
 
 def _misfits(forward: Sequence[Any], compute_dtype: str) -> Dict[str, float]:

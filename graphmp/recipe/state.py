@@ -14,7 +14,7 @@ from graphmp.errors import warning
 from graphmp.graph.edit.building import cast_beside
 from graphmp.graph.state.live import variable_op
 from graphmp.loss_scale import scales
-from graphmp.loss_scale.gradients import all_finite, values
+from graphmp.loss_scale.gradients import all_finite_by_sums, values
 from graphmp.policy.reason import Done, Reason
 from graphmp.tf_hooks.internals import init_scope
 
@@ -33,7 +33,7 @@ class LossGroup:
 
     def check(self, gradients: List[Any]) -> Any:
         """A scalar bool tensor: whether all of the unscaled gradients are finite."""
-        finite = all_finite(gradients, self.scale.scope, self.scale.device)
+        finite = all_finite_by_sums(gradients, self.scale.scope, self.scale.device)
         self.checked[finite.name] = gradients
         return finite
 

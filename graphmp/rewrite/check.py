@@ -9,7 +9,7 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.glass import guarded
+from graphmp.glass import guarded, raise_memory_error
 from graphmp.graph.io.stored import Readable, StoredMetaGraph, copied, stored
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import INVALID
@@ -87,13 +87,14 @@ def _parts_load(meta_graph: StoredMetaGraph) -> bool:
 
 
 def _import_error(graph_def: tf.GraphDef) -> Optional[str]:
-    return guarded(lambda: _imported(graph_def), "importing the graph", len(graph_def.node))
+    return guarded(lambda: _imported(graph_def), "importing the graph", graph_def)
 
 
 def _imported(graph_def: tf.GraphDef) -> Optional[str]:
     try:
         load_graph(graph_def)
     except Exception as error:  # TensorFlow raises errors of any type here
+        raise_memory_error(error)
         return " ".join(str(error).split())[:300]
     finally:
         gc.collect(0)  # TensorFlow's graphs refer to themselves

@@ -43,7 +43,7 @@ from graphmp.policy.reason import (
     Reason,
     user_rule,
 )
-from graphmp.policy.shape_faults import Dimensions, fault
+from graphmp.policy.shape_faults import Dimensions, channels_last, fault
 from graphmp.policy.traits import (
     EXACT_INTEGERS,
     HANDLE_OPS,
@@ -60,7 +60,6 @@ _OWN = Reason(LOSS_SCALE, "computes in float32")
 _OWN_CAST = Reason(OWN_CAST, "the model casts here itself")
 _STATISTICS = Reason(STATISTICS, "a normalisation keeps its mean and variance in float32")
 _UPDATE = Reason(UPDATE, "computes in float32 on gradients")
-_CHANNELS_FIRST = (b"NCHW", b"NCDHW")
 _SMALL_TABLE = 8  # a table may be cast itself if a look-up's result is this many times larger
 
 
@@ -118,16 +117,14 @@ def unsupported(
 def _shapes(graph: TypedGraph, name: str) -> List[Optional[Dimensions]]:
     """The shapes of a node's inputs that may be half, channels last."""
     attributes = graph.view.nodes[name].attr
-    channels_first = "data_format" in attributes and attributes["data_format"].s in _CHANNELS_FIRST
+    data_format = attributes["data_format"].s.decode() if "data_format" in attributes else ""
     found: List[Optional[Dimensions]] = []
     for slot, port in enumerate(graph.view.inputs(name)):
         if graph.reading(name, slot) < 0 or _is_statistics(graph, graph.reading(name, slot)):
             continue
         sizes = recorded_dimensions(graph.view.nodes[port.node], port.output, -1)
         shape = None if sizes is None else [None if size < 0 else size for size in sizes]
-        if shape and channels_first:
-            shape = [shape[0], *shape[2:], *shape[1:2]]
-        found.append(shape)
+        found.append(channels_last(shape, data_format))
     return found
 
 

@@ -94,6 +94,9 @@ class Checks:
         if every is not None:
             found = [self._of(flag, where) for flag in every["flags"]]
             return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
+        by_sums = self._matcher.match("all_finite_by_sums", port)
+        if by_sums is not None:
+            return self._by_sums(by_sums)
         on_side = self.on_side(port)
         if on_side is not None:
             there = self._of(on_side.here, where)
@@ -103,6 +106,22 @@ class Checks:
             self._matcher.keep(behind)
             return self._of(behind["b"], where)
         return self._carried(port, where.get("iteration"))
+
+    def _by_sums(self, found: Bindings) -> Optional[Checked]:
+        """The outputs that sums are of, and tests where the sums aren't finite; None if others."""
+        doubted = {"summed": found["summed"]}
+        summed = [self._matcher.take("sum_of", port) for port in found["sums"]]
+        tested = [self._matcher.take("finite_of_doubted", port, doubted) for port in found["flags"]]
+        if None in summed or None in tested:
+            return None
+        of_sums, of_tests = (
+            frozenset(each["x"] for each in matches if each is not None)
+            for matches in (summed, tested)
+        )
+        if of_sums != of_tests:
+            return None
+        self._matcher.keep(found)
+        return of_tests
 
     def _carried(self, port: Port, outside: Optional[Port]) -> Optional[Checked]:
         """The outputs that a flag checks in all iterations of a loop.

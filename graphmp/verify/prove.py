@@ -1,4 +1,4 @@
-"""`verify`: all claims about one conversion."""
+"""`verify` and `prove`: all claims about one conversion."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, T
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.errors import GraphmpError
+from graphmp.gate.given import given_graph
 from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.naming import in_body
@@ -27,15 +29,50 @@ from graphmp.verify.wellformed import broken
 from graphmp.wording import some
 
 
-@collector_paused()
 def verify(
+    original: Any,
+    converted: Any,
+    expected: Optional[Mapping[str, Any]] = None,
+    devices: Sequence[str] = DEVICES,
+) -> Proof:
+    """Prove that a converted graph computes the same as its original, both from outside.
+
+    It works in this process, not in a child with limits as the command does.
+
+    Args:
+        original: the graph before, a MetaGraphDef or GraphDef.
+        converted: the graph after.
+        expected: as for `prove`.
+        devices: likewise.
+
+    Returns:
+        The proof, which is broken if no TensorFlow could run one of the graphs.
+
+    Raises:
+        GraphmpError: GMP002 if one is no graph.
+    """
+    name = "the original"
+    try:
+        before = given_graph(original, "verify")
+        name = "the converted graph"
+        after = given_graph(converted, "verify")
+    except GraphmpError as error:
+        if error.code != "GMP008":
+            raise
+        claim = Claim("same graph", FAILED, "%s: %s" % (name, error.message))
+        return Proof((claim,), {}, is_broken=True)
+    return prove(before, after, expected, devices)
+
+
+@collector_paused()
+def prove(
     original: tf.MetaGraphDef,
     converted: tf.MetaGraphDef,
     expected: Optional[Mapping[str, Any]] = None,
     devices: Sequence[str] = DEVICES,
     views: Tuple[Optional[GraphView], Optional[GraphView]] = (None, None),
 ) -> Proof:
-    """Prove that a converted graph computes the same as its original.
+    """Prove that a converted graph computes the same as its original; both have passed the gate.
 
     Args:
         original: the graph before.

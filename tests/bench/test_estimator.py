@@ -36,7 +36,7 @@ def noisy(seed, faster=1.0, rounds=12, steps=5):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

@@ -13,8 +13,10 @@ from graphmp.bench import run as bench_run
 from graphmp.bench.processes import accumulation
 from graphmp.bench.tune import measure, tune
 from graphmp.cli import terminal
+from graphmp.cli.tune import _doubt
 from graphmp.conversion.source import names_a_graph
 from graphmp.graph.io.messages import serialize
+from graphmp.timings import Ratio
 from graphmp.tuning import files
 from graphmp.tuning.costs import Machine
 from tests.support.bench_command import SHORT, TF1
@@ -51,6 +53,13 @@ def costs(here, capfd):
         flags = ["-o", str(path), "--seconds=1", "--compute_dtype=" + DTYPE]
         assert command(capfd, "tune", "train.meta", *flags)[0] == 0
     return path
+
+
+@pytest.mark.unit
+def test_speed_ups_that_vary_are_doubted():
+    steady, wide = Ratio(1.2, 1.19, 1.21), Ratio(1.5, 1.0, 2.25)
+    assert _doubt([None, steady]) == []
+    assert "within 50% only" in _doubt([steady, wide])[0]
 
 
 def test_text(here, capfd):

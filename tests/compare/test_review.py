@@ -111,6 +111,12 @@ def test_matmuls_in_float32_come_first_with_their_reason(diff):
     )
 
 
+def test_matmuls_outside_the_training_step_are_counted_too(diff):
+    coverage = diff.summary.coverage._replace(matmuls=diff.summary.coverage.matmuls + 2)
+    head = texts(diff.summary._replace(coverage=coverage), "float32")[0]
+    assert head.startswith("1 matmul or convolution in a training step, 2 outside it; ")
+
+
 def test_the_way_of_the_scale_is_one_line(diff):
     counts, flow = texts(diff.summary, "loss")
     assert counts.startswith(

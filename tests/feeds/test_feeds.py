@@ -169,7 +169,7 @@ class TestArrays:
     @given(
         rows=st.integers(1, 9), size=st.integers(1, 5), step=st.integers(0, 20), known=st.booleans()
     )
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     def test_every_row_has_its_turn(self, tmp_path_factory, rows, size, step, known):
         tensor = Wanted("x:0", tf.int64, (size if known else None,))
         if known and rows == size:
@@ -396,7 +396,7 @@ class TestIds:
         seed=st.integers(0, 1 << 40),
         data=st.data(),
     )
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_are_below_what_they_index(self, count, steps, seed, data):
         look_up = data.draw(st.sampled_from(sorted(LOOK_UPS)))
         with tf.Graph().as_default() as graph:
@@ -641,7 +641,7 @@ class TestOthers:
 
     @pytest.mark.unit
     @given(seed=st.integers(-5, 1 << 40), step=st.integers(0, 1000))
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=20)
     def test_a_seed_says_it_all(self, seed, step):
         with tf.Graph().as_default() as graph:
             x = tf.placeholder(tf.float32, [5], "x")

@@ -70,7 +70,7 @@ def test_the_kinds_are_those_of_the_schema():
     assert set(kind["enum"]) == {*kinds.KINDS, ""}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_the_checker_agrees_with_jsonschema(data):
     name = data.draw(st.sampled_from(NAMES))

@@ -339,7 +339,7 @@ def simulated_peak(view, order, sizes):
     return peak
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(computations(), st.randoms(use_true_random=False))
 def test_the_peak_is_that_of_a_simulation(computation, random):
     lines, sizes = computation

@@ -98,6 +98,19 @@ def test_a_command_that_was_copied(commands):
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("installed", [False, True])
+def test_a_folder_of_installed_packages_on_the_path(tree, monkeypatch, installed):
+    """`pip install --target` makes one, beside a folder with what it knows of each package."""
+    (tree / "far").mkdir()
+    (tree / "far" / "script.py").write_text("import pack.task")
+    monkeypatch.setattr(sys, "path", ["", str(tree), *sys.path])
+    if installed:
+        (tree / "pack-1.0.dist-info").mkdir()
+    found = Program(tree / "far" / "script.py").facts.needs_version_1
+    assert found is (not ON_1 and not installed)
+
+
+@pytest.mark.unit
 def test_an_editable_package_by_a_finder(tree, monkeypatch):
     (tree / "far").mkdir()
     (tree / "far" / "script.py").write_text("import pack.task")

@@ -119,3 +119,36 @@ def test_what_a_model_assigns_itself_is_float32_and_kept_where_it_is_not_finite(
         0
     ].op.name.startswith("one/BiasAdd")
     assert variable_op(old).name == "last"
+
+
+@pytest.mark.parametrize("batch, half", [(1, False), (None, False), (2, True)])
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_shapes_for_which_a_kernel_fails(graph, batch, half, data_format):
+    """1.15.5's CPU kernel of the gradient ends the process where a channel has one value."""
+
+    @recipe
+    def build(x):
+        w = tf.get_variable("w", [1, 1, 4, 4])
+        h = tf.nn.conv2d(x, w, 1, "SAME", data_format=data_format)
+        scale, offset = tf.get_variable("scale", [4]), tf.get_variable("offset", [4])
+        h = tf.nn.fused_batch_norm(h, scale, offset, data_format=data_format, name="n")[0]
+        h = tf.nn.conv2d(h, w, 1, "SAME", data_format=data_format, name="last")
+        return tf.gradients(tf.reduce_sum(tf.square(h)), w)[0]
+
+    channels_first = data_format == "NCHW"
+    build(tf.placeholder(tf.float32, [batch, 4, 1, 1] if channels_first else [batch, 1, 1, 4]))
+    assert read_as(graph, "last") == [tf.float16] * 2
+    normalised = [op for op in graph.get_operations() if "FusedBatchNorm" in op.type]
+    assert len(normalised) == 2
+    assert {op.get_attr("T") for op in normalised} == {tf.float16 if half else tf.float32}
+
+
+def test_an_op_without_a_kernel_on_every_device(graph):
+    @recipe
+    def build(x):
+        h = tf.nn.max_pool3d(tf.layers.dense(x, 4, name="one"), 1, 1, "SAME", name="pool")
+        return tf.layers.dense(h, 1, name="two")
+
+    build(tf.placeholder(tf.float32, [2, 3, 3, 3, 4]))
+    assert read_as(graph, "pool") == [tf.float32]
+    assert read_as(graph, "two/Tensordot/MatMul") == [tf.float16] * 2

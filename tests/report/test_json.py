@@ -25,7 +25,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.dictionaries(st.text(max_size=4), _VALUES, max_size=4))
 def test_the_same_bytes_as_by_json(report):
     """Indented by one, sorted, control characters escaped, with a last line break."""

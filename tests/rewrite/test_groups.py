@@ -238,6 +238,8 @@ def test_an_array_whose_handle_goes_into_a_function_keeps_its_dtype():
     painted = decide(meta_graph)
     assert {"m", "n"} <= painted.half and not {"array", "write", "read"} & painted.half
     assert painted.reasons["array"].endswith("handle: used by call")
+    forced = decide(meta_graph, force_compute=["^read$"])
+    assert not {"array", "write", "read"} & forced.half
 
 
 @pytest.mark.unit
@@ -256,9 +258,10 @@ def test_a_lone_reader_of_an_array_that_comes_from_elsewhere_keeps_its_dtype(use
 
 
 @pytest.mark.unit
-def test_the_flow_of_an_array_is_float32():
+@pytest.mark.parametrize("forced", [[], ["."]])
+def test_the_flow_of_an_array_is_float32(forced):
     before = built(_rnn)
-    named = nodes(converted(before))
+    named = nodes(converted(before, force_compute=forced))
     for node in named.values():
         if node.op == "TensorArrayWriteV3":
             flow = named[node.input[3].split(":")[0]]

@@ -182,6 +182,33 @@ def test_a_group_follows_its_float32_member():
     assert kept.because["read"] == "again"
 
 
+_ARRAY = (
+    "x Placeholder shape=[4,4]", "w Const", "size Const", "index Const", "m MatMul x w", "e Exp x",
+    "array TensorArrayV3 size dtype=float32 clear_after_read=false",
+    "read TensorArrayReadV3 array index write dtype=float32",
+    "again TensorArrayReadV3 array index write dtype=float32",
+    "p Softplus read", "n MatMul p w",
+)  # fmt: skip
+_VALUES = {"w": np.eye(4), "size": np.int32(1), "index": np.int32(0)}
+
+
+@pytest.mark.unit
+def test_what_reads_a_float32_group_is_not_behind_a_matmul():
+    lines = [*_ARRAY, "write TensorArrayWriteV3 array index m array:1"]
+    assert "p" in decide(graph(*lines, **_VALUES)).half
+    painted = decide(graph(*lines, **_VALUES), keep_float32=["^again$"])
+    assert painted.reasons["p"] == "infer: no half precision leads to it"
+
+
+@pytest.mark.unit
+def test_a_group_follows_a_member_downstream_of_a_denial():
+    lines = [*_ARRAY, "write TensorArrayWriteV3 array index e array:1", "k MatMul again again"]
+    painted = decide(graph(*lines, **_VALUES))
+    assert painted.reasons["p"] == "infer: downstream of what computes in float32"
+    painted = decide(graph(*lines, **_VALUES), policy="infer TensorArrayReadV3")
+    assert not {"array", "write", "read", "again"} & painted.half and {"n", "k"} <= painted.half
+
+
 @pytest.mark.unit
 @pytest.mark.parametrize(
     "row, options",

@@ -17,6 +17,12 @@ from tests.support.tiny import FLOAT16, FLOAT32
     "lines, half, floats",
     [
         pytest.param(
+            [X, W, "m MatMul x w", "graphmp/k Abs m", "n MatMul graphmp/k w"],
+            {"m", "n"},
+            {"graphmp/k": "loss scale: computes in float32"},
+            id="the loss scale's own nodes",
+        ),
+        pytest.param(
             [X, "v VariableV2 shape=[4,4] dtype=float32", "read Identity v", "m MatMul x read"],
             {"m"},
             {"read": "variable: reads v"},

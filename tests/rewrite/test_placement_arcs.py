@@ -19,13 +19,16 @@ from tests.support.placed import INFINITE
 pytestmark = pytest.mark.unit
 
 
-def halves(*lines, joined=(), **constants):
-    """Nodes that become half where some lie between gradient code and an all-reduce."""
+def halves(*lines, joined=(), idle=(), **constants):
+    """Nodes that become half.
+
+    Those in `joined` lie between gradient code and an all-reduce, no step runs those in `idle`.
+    """
     meta_graph = painting.graph(*lines, **constants)
     graph, groups, wanted, *_ = pipeline.decide(
         meta_graph, Config.make(), Policy.default("float16")
     )[""]
-    graph.joined = frozenset(joined)
+    graph.joined, graph.idle = frozenset(joined), frozenset(idle)
     placed = placement.place(graph, groups, wanted, "float16")
     return {unit.node for unit, p in zip(graph.units, placed) if p.colour == HALF}
 
@@ -69,6 +72,18 @@ def test_what_a_float32_node_writes_counts(kept, half):
     lines += ["part Slice m first size", "e Sin part"]
     found = halves(*lines, w=np.eye(10), first=np.int32([0, 0]), size=np.int32([kept // 10, 10]))
     assert ("part" in found) == half and "m" in found
+
+
+def test_what_only_hands_a_tensor_on_costs_nothing_in_float32():
+    lines = ["x Placeholder shape=[10,10]", "k0 Sin x"]
+    lines += ["k%d Identity k%d" % (number + 1, number) for number in range(5)]
+    assert halves(*lines, "e Sin k5", "m MatMul k5 x") == {"m"}
+
+
+def test_what_no_step_runs_reads_float32_at_no_cost():
+    lines = ["x Placeholder shape=[10,10]", "s Sin x", "k Abs s"]
+    lines += ["e Sin k", "m MatMul k x"]
+    assert halves(*lines, idle=("k", "e", "m")) == {"m"}
 
 
 @pytest.mark.parametrize("joined, half", [((), True), (("k",), False)])

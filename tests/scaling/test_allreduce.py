@@ -210,9 +210,10 @@ class Found:
         finite = [
             name
             for name, node in view.nodes.items()
-            if node.op == "IsFinite" and "/update/" not in name
+            if node.op == "IsFinite" and "/update/" not in name and "finite_sums" not in name
         ]
-        self.checked = {view.nodes[view.inputs(name)[0].node].op for name in finite}
+        checked = [view.behind(view.inputs(name)[0], {"Reshape"}) for name in finite]
+        self.checked = {view.nodes[port.node].op for port in checked}
         self.float32 = {tf.as_dtype(view.nodes[name].attr["T"].type).name for name in finite}
 
 

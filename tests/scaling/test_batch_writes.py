@@ -442,6 +442,26 @@ def test_statistics_in_a_while_loop_take_what_is_finite(use_resource):
     )
 
 
+@pytest.mark.unit
+def test_a_count_in_a_while_loop_is_said():
+    """It takes no floating-point value to check."""
+
+    def build():
+        x, _, factor = inputs()
+        count, kernel = held("count", (), tf.int32), tf.get_variable("kernel", (8, 8))
+
+        def body(i, y):
+            y = tf.matmul(y, kernel)
+            with tf.control_dependencies([tf.assign(count, tf.cast(y[0, 0], tf.int32))]):
+                return i + 1, tf.identity(y)
+
+        _, hidden = tf.while_loop(lambda i, _: i < 2, body, [0, x])
+        tf.group(trained_on(hidden, factor), name="train")
+
+    (row,) = graphmp.convert(built(build)).report["warnings"]
+    assert row["code"] == "GMP112" and row["node"] == "while/Assign"
+
+
 @pytest.mark.parametrize("in_turn, use_resource", in_turn([False, True], [False, True]))
 def test_a_gan_with_statistics_in_both_nets(in_turn, use_resource):
     """A step of one net computes none of the other's gradients.

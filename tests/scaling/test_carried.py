@@ -619,6 +619,20 @@ def test_the_loss_is_named(shape):
     assert {row["gradient_scope"].startswith("library/") for row in rows} == {shape in FUNCTIONS}
 
 
+@pytest.mark.unit
+def test_what_is_handed_to_functions_has_its_reason():
+    converted = conversion(in_functions(mapped), compute_dtype="float32", loss_scale=1024.0)
+    reasons = {
+        (row["body"] != "", row["node"]): row["reason"] for row in converted.report["changes"]
+    }
+    handed = (
+        "scale: handed to functions that take gradients; whether these are finite is handed back"
+    )
+    assert reasons[False, "map/while"] == handed
+    assert reasons[True, "graphmp/returned/true"] == reasons[True, "graphmp_loss_scale"] == handed
+    assert reasons[False, "graphmp/loss_scale/current"] == "loss scale"
+
+
 @pytest.mark.parametrize(
     "shape", [mapped, in_functions(mapped), legacy], ids=lambda shape: shape.__name__
 )

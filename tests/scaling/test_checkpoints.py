@@ -112,7 +112,10 @@ def test_changes_to_the_graphs_own_ops_have_their_reasons():
 
 @pytest.mark.unit
 def test_the_scale_is_initialised_with_all_trained_variables_and_by_nothing_more():
-    """Not by ops that initialise only some, nor again by ops that run the init op among others."""
+    """Not by ops that initialise only some, nor by others than groups.
+
+    Nor again by ops that run the init op among others.
+    """
     with tf.Graph().as_default():
         loss = tf.reduce_mean(two_layers(tf.placeholder(tf.float32, (None, 12), "x")))
         tf.train.GradientDescentOptimizer(0.01).minimize(loss, name="train")
@@ -124,6 +127,8 @@ def test_the_scale_is_initialised_with_all_trained_variables_and_by_nothing_more
                 ],
                 name=name,
             )
+        with tf.control_dependencies([v.initializer for v in tf.trainable_variables()]):
+            tf.constant("ready", name="said")
         for name in ("all", "start"):
             tf.group(
                 tf.get_default_graph().get_operation_by_name("init"),
@@ -206,6 +211,21 @@ def test_restore_of_a_float32_checkpoint_by_a_new_saver(tmp_path):
                 SKIPPED,
             ]
             assert sess.run("graphmp/loss_scale/current:0") == 2.0**15
+
+
+def test_restore_looks_through_all_shards_of_a_new_saver(tmp_path):
+    """A sharded Saver restores the scale, whose device has another name, by an op of its own."""
+    original = built()
+    for node in original.graph_def.node:
+        node.device = "/job:localhost/replica:0/task:0/device:CPU:0"
+    run(original, 1, save=str(tmp_path / "original"))
+    with tf.Graph().as_default() as graph:
+        tf.train.import_meta_graph(converted(original))
+        saver = tf.train.Saver(sharded=True)
+        assert sum(op.type == "RestoreV2" for op in graph.get_operations()) > 2
+        with tf.Session(graph=graph) as sess:
+            missing = graphmp.restore(saver, sess, str(tmp_path / "original"))
+    assert sorted(missing) == [GOOD, SCALE, SKIPPED]
 
 
 SCRIPT = """

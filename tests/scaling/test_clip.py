@@ -90,6 +90,13 @@ def test_clip_norm_is_what_float32_gives(sparse, loss_scale):
         )
 
 
+def test_gradients_below_the_norm_are_not_clipped():
+    """Though they are above it while they are scaled."""
+    meta_graph, _, start, unclipped, _ = clipped_or_not(False)
+    converted = graphmp.convert(meta_graph, loss_scale=128.0, clip_norm=2 * unclipped)
+    np.testing.assert_allclose(norm_after(converted.meta_graph, start, FEED), unclipped, rtol=1e-2)
+
+
 def test_the_clip_of_towers_takes_their_averages():
     meta_graph = built(lambda: shaped_with_sgd_towers())
     start, _ = trained(meta_graph, steps=0)
@@ -217,3 +224,15 @@ def _as_float64(gradient):
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(tf.cast(gradient.values, tf.float64), gradient.indices)
     return tf.cast(gradient, tf.float64)
+
+
+@pytest.mark.unit
+def test_every_gradient_is_unscaled_and_checked_before_the_clip():
+    converted = graphmp.convert(with_optimizer("Adam", True, False), clip_norm=1.0)
+    found = {node.name: node for node in converted.meta_graph.graph_def.node}
+    checked = {node.input[0] for node in found.values() if node.op == "IsFinite"}
+    squared = {node.input[0] for node in found.values() if node.op == "L2Loss"}
+    (loss,) = converted.report["losses"]
+    assert len(loss["unscale"]) == 5 and set(loss["unscale"]) <= checked
+    assert {name for name in squared if "/clip" not in name} == set(loss["unscale"])
+    assert {found[name].op for name in loss["unscale"]} == {"RealDiv"}

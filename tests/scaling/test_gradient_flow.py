@@ -93,6 +93,23 @@ def test_gradients_that_leave_the_graph_are_told_from_those_that_wait_in_it(
     assert loss.fetched == fetched and len(loss.arrivals) == arrivals
 
 
+def test_sums_of_gradients_leave_a_while_loop_by_its_exit():
+    """The exit that counts turns holds no gradient."""
+
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 12))
+
+        def body(turn, total):
+            return turn + 1, total + tf.gradients(square(tf.matmul(x, w)), w)[0]
+
+        turns, total = tf.while_loop(lambda i, _: i < 2, body, [0, tf.zeros((12, 12))])
+        sgd().apply_gradients([(total / tf.cast(turns, tf.float32), w)], name="train")
+
+    read, (loss,) = losses_of(built(build))
+    assert [read.view.nodes[port.node].op for port in loss.emerging] == ["Exit"]
+    assert all(map(read.is_float, loss.emerging))
+
+
 def test_of_many_losses_five_are_named():
     with pytest.raises(GraphmpError) as error:
         losses_of(built(SHAPES["many_agents"].build), loss="agent")

@@ -231,6 +231,7 @@ FUNCTIONS = {  # a body, and whether it is homogeneous
     "saturated": (lambda g: tf.tanh(100 * g), False),
     "clipped": (lambda g: tf.clip_by_value(g, -1e-3, 1e-3), False),
     "with a constant": (lambda g: g + 1e-3, False),
+    "signs": (tf.sign, True),
     "a loop": (looping(lambda h: 2 * h), True),
     "a loop of powers": (looping(lambda h: 10 * h * tf.abs(h)), False),
     "branches": (branching(lambda g: 2 * g, lambda g: 3 * g), True),

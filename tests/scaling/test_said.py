@@ -64,6 +64,20 @@ def test_towers_that_are_clipped_apart_are_said():
     assert len(norms) == 2  # one of each tower
 
 
+def test_gradients_of_turns_that_reach_no_update_kernel_are_said_to_be_unclipped():
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 12))
+
+        def body(turn, total):
+            return turn + 1, total + tf.gradients(square(tf.matmul(x, w)), w)[0]
+
+        _, total = tf.while_loop(lambda i, _: i < 2, body, [0, tf.zeros((12, 12))])
+        w.assign_sub(0.01 * total, name="train")
+
+    (row,) = said(built(build), "GMP103", clip_norm=1.0)
+    assert row["node"] == "graphmp/loss_scale" and "is not clipped" in str(row)
+
+
 @needs_tf2
 def test_only_a_function_that_takes_gradients_and_writes_trains():
     def build():

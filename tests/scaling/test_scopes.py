@@ -118,3 +118,10 @@ def test_a_bias_hands_its_gradient_on_and_is_the_loss(reverse):
 def test_the_loss_is_the_sum_of_what_gradients_start_at():
     """A sum has no gradient code."""
     assert scope_of(*SUM).losses == ("total",)
+
+
+def test_a_shape_that_nothing_tells_is_unknown():
+    meta_graph = graph("x Placeholder shape=[4,3]", "y Placeholder dtype=float32", "z Tanh y")
+    built = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph))
+    assert built.shape(Port("x", 0)) == [4, 3]
+    assert built.shape(Port("z", 0)) is built.shape(Port("x", 1)) is None

@@ -74,6 +74,36 @@ def test_moving_averages_of_a_batch_go_by_their_value(build):
     assert Plan(built(build)).by_value == moving
 
 
+def test_statistics_ahead_of_a_while_loop_go_by_their_value():
+    def build():
+        hidden = tf.layers.dense(vectors(), 8)
+        mean = tf.get_variable("mean", (8,), trainable=False)
+        with tf.control_dependencies([mean.assign(tf.reduce_mean(hidden, 0))]):
+            hidden = tf.identity(hidden)
+        _, hidden = tf.while_loop(lambda i, _: i < 2, lambda i, h: (i + 1, 2 * h), [0, hidden])
+        sgd().minimize(square(hidden), name="train")
+
+    assert Plan(built(build)).by_value == {"mean"}
+
+
+def test_statistics_of_one_value_are_written_together_though_each_is_waited_for_alone():
+    """Waiting for the other's values needs no further input."""
+
+    def build():
+        hidden, parts = tf.layers.dense(vectors(), 8), []
+        for name, value in (("mean", hidden), ("size", tf.abs(hidden))):
+            write = tf.get_variable(name, (8,), trainable=False).assign(tf.reduce_mean(value, 0))
+            with tf.control_dependencies([write]):
+                parts.append(tf.identity(hidden))
+        sgd().minimize(square(parts[0] + parts[1]), name="train")
+
+    graph, losses = losses_of(built(build))
+    step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
+    assert len(step.by_value) == 2 and set(map(frozenset, step.by_value.values())) == {
+        frozenset(step.by_value)
+    }
+
+
 def test_a_graph_without_collections_is_taken_to_have_global_variables_alone():
     assert Plan(without_collections(built(normalised))).by_value == {
         "batch_normalization/moving_mean",
@@ -96,7 +126,8 @@ def test_a_state_that_a_run_leaves_goes_by_its_value():
         )  # by hand, at any time
         sgd().minimize(square(hidden), name="train")
 
-    assert Plan(built(build)).by_value == {"state"}
+    plan = Plan(built(build))
+    assert plan.by_value == {"state"} and "fed" not in plan.by_loss
 
 
 def test_an_average_of_the_input_goes_by_its_value_where_it_is_part_of_the_step():
@@ -133,6 +164,18 @@ def test_what_is_written_beside_an_update_and_never_without_goes_by_its_loss():
         "dense_1",
         "beside",
     } and plan.by_value == set()
+
+
+def test_a_count_behind_an_update_goes_by_its_loss_though_statistics_wait_beside_it():
+    def build():
+        y = tf.layers.batch_normalization(vectors(), training=True)
+        steps = tf.get_variable("steps", (), tf.int32, trainable=False)
+        with tf.control_dependencies([sgd().minimize(square(tf.layers.dense(y, 1)))]):
+            count = steps.assign_add(1)
+        tf.group(count, *tf.get_collection(tf.GraphKeys.UPDATE_OPS), name="train")
+
+    plan = Plan(built(build))
+    assert "steps" not in plan.by_value and plan.by_loss["steps"] == {"gradients"}
 
 
 def test_metrics_are_always_written():
@@ -236,9 +279,10 @@ def test_a_learning_rate_that_decays_after_both_updates_goes_by_the_loss_that_it
     assert by_loss["A_rate"] == {"gradients"} and by_loss["B_rate"] == {"gradients_1"}
 
 
-def test_gradients_are_pushed_into_accumulators_in_every_step():
+@pytest.mark.parametrize("read", [lambda meta_graph: meta_graph, without_collections])
+def test_gradients_are_pushed_into_accumulators_in_every_step(read):
     """They are checked after they are taken out: a missing push would be waited for."""
-    graph, losses = losses_of(built(SHAPES["accumulators"].build))
+    graph, losses = losses_of(read(built(SHAPES["accumulators"].build)))
     pushes = {name for name, node in graph.view.nodes.items() if "AccumulatorApply" in node.op}
     step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
     assert pushes and not pushes & (step.by_loss.keys() | step.by_value.keys())

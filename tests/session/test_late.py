@@ -96,6 +96,27 @@ def test_a_late_saver_restores_what_another_saved(session, tmp_path, options):
         assert session.run("graphmp/loss_scale/current:0") == scale
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_savers_of_one_run_have_paths_of_their_own(session, tmp_path, early):
+    """Each runs the first's nodes, until they run at once; the first may run alone before."""
+    savers = [tf.train.Saver().saver_def for _ in range(3)]
+    paths = [str(tmp_path / ("model-%d" % number)) for number in range(3)]
+    names = [saver.save_tensor_name for saver in savers]
+    feeds = {saver.filename_tensor_name: path for saver, path in zip(savers, paths)}
+    if early:
+        for name, (fed, path) in zip(names, feeds.items()):
+            session.run(name, {fed: path + "-alone"})
+    expected = session.run("layer0/w:0")
+    for _ in range(2):
+        session.run(names, feeds)
+        for path in paths:
+            np.testing.assert_array_equal(tf.train.load_variable(path, "layer0/w"), expected)
+            assert len(scales(path)) == (3 if has_scale(session) else 0)
+    nodes = size(session)
+    session.run([names[1], names[2]], feeds)
+    assert size(session) == nodes
+
+
 def test_a_late_saver_restores_a_float32_checkpoint(session, tmp_path):
     saver = tf.train.Saver()
     with tf.Session(graph=session.graph) as plain:

@@ -83,6 +83,7 @@ def lookup(contrib: Any) -> Dict[str, Any]:
 CASES = {
     "crf": crf,
     "cudnn_rnn": contrib_recurrent.cudnn_rnn,
+    "deprecated": contrib_programs.deprecated,
     "distribute": contrib_programs.distribute,
     "graph_editor": graph_editor,
     "image": contrib_images.image,

@@ -21,11 +21,53 @@ def opt(contrib: Any) -> Dict[str, Any]:
         "lars": lambda: contrib.LARSOptimizer(0.01, skip_list=["bias"], use_nesterov=True),
         "average": lambda: contrib.MovingAverageOptimizer(momentum, 0.5),
     }
-    found: Dict[str, Any] = {}
+    found = external(contrib)
     for name, make in made.items():
         for kind in (True, False):
             values = trained(make, kind)
             found.update(("%s/%d/%s" % (name, kind, key), value) for key, value in values.items())
+    return found
+
+
+def external(contrib: Any) -> Dict[str, Any]:
+    """Minima that SciPy finds: with bounds, with conditions, and with feeds and callbacks."""
+    with tf.Graph().as_default():
+        point = tf.get_variable("point", initializer=[7.0, 7.0], use_resource=False)
+        other = tf.get_variable("other", initializer=[[1.0], [3.0]], use_resource=False)
+        wanted = tf.placeholder(tf.float32, [2])
+        loss = tf.reduce_sum(tf.square(point - wanted))
+        curved = tf.reduce_sum(tf.square(loss - 1.0) + tf.square(other - point[0]) ** 2)
+        unused = tf.get_variable("unused", initializer=2.0, use_resource=False)
+        bounds = {point: ([1, 2], np.inf)}
+        conditions = {"equalities": [point[0] - 1.0], "inequalities": [point[1] - 1.5]}
+        made = {
+            "plain": contrib.ScipyOptimizerInterface(loss),
+            "bounds": contrib.ScipyOptimizerInterface(loss, var_to_bounds=bounds),
+            "conditions": contrib.ScipyOptimizerInterface(
+                loss, [point, unused], method="SLSQP", **conditions
+            ),
+            "steps": contrib.ScipyOptimizerInterface(curved, options={"maxiter": 3}),
+        }
+        found: Dict[str, Any] = {}
+        with tf.Session() as session:
+            for name, optimizer in made.items():
+                session.run(tf.global_variables_initializer())
+                seen: Dict[str, Any] = {"losses": [], "steps": 0}
+
+                def step(packed: Any, seen: Dict[str, Any] = seen) -> None:
+                    seen["steps"] += len(packed) > 0
+
+                optimizer.minimize(
+                    session,
+                    feed_dict={wanted: [0.5, 0.25]},
+                    fetches=[loss],
+                    step_callback=step,
+                    loss_callback=lambda value, seen=seen: seen["losses"].append(float(value)),
+                )
+                values = session.run([point, other, unused])
+                found.update(("%s/%d" % (name, k), v.tolist()) for k, v in enumerate(values))
+                found[name + "/first"] = seen["losses"][0]
+                found[name + "/called"] = [seen["steps"] > 0, len(seen["losses"]) >= seen["steps"]]
     return found
 
 

@@ -33,6 +33,23 @@ def summary(contrib: Any) -> Dict[str, Any]:
         return {"ops": len(contrib.all_summary_ops()), "events": _events(folder)}
 
 
+def deprecated(contrib: Any) -> Dict[str, Any]:
+    """The summaries of `contrib.deprecated`, alone and merged."""
+    made = [
+        contrib.scalar_summary(["a", "b"], [1.5, 2.5]),
+        contrib.histogram_summary("spread", [1.0, 2.0], collections=["others"]),
+        contrib.image_summary("image", tf.ones([2, 2, 2, 3]), max_images=1),
+        contrib.audio_summary("sound", tf.zeros([1, 4, 1]), 8000.0, max_outputs=1, name="audio"),
+    ]
+    merged = [contrib.merge_summary(made), contrib.merge_all_summaries()]
+    merged.append(contrib.merge_all_summaries("others"))
+    with tf.Session() as session:
+        found = [tf.Summary.FromString(text) for text in session.run([*made, *merged])]
+    tags = [[value.tag for value in summary.value] for summary in found]
+    numbers = [value.simple_value for value in found[0].value]
+    return {"tags": tags, "numbers": numbers, "names": [tensor.op.name for tensor in made]}
+
+
 def _events(folder: str) -> List[str]:
     (path,) = glob.glob(folder + "/*tfevents*")
     found = []

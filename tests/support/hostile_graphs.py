@@ -259,9 +259,9 @@ def _variable_of_nobody(graph: Any) -> None:
     graph.collection_def["variables"].bytes_list.value.append(b"\n\tnowhere:0")
 
 
-def _unpack(graph: Any) -> None:
-    unpack = add(graph, "unpack", "Unpack", ["matmul"], T=FLOAT)
-    unpack.attr["num"].i = HUGE
+def unpack(graph: Any, size: int = HUGE) -> None:
+    """Add an Unpack that declares many outputs."""
+    add(graph, "unpack", "Unpack", ["matmul"], T=FLOAT).attr["num"].i = size
 
 
 def _split(graph: Any) -> None:
@@ -319,7 +319,7 @@ REFUSED: Dict[str, Hostile] = {
     "context": Hostile(_context, "nowhere"),
     "context that is none": Hostile(_broken_context, "while_context"),
     "variable of nobody": Hostile(_variable_of_nobody, "nowhere"),
-    "Unpack": Hostile(_unpack, "num"),
+    "Unpack": Hostile(unpack, "num"),
     "Split": Hostile(_split, "num_split"),
     "negative count": Hostile(_negative_count, "num"),
     "ShapeN": Hostile(_shape_n, "N"),
@@ -436,3 +436,19 @@ def many_functions(size: int) -> tf.MetaGraphDef:
         call(graph, "f%d" % number, last)
         last = "call/f%d" % number
     return graph
+
+
+def huge_gradients(meta_graph: Any) -> None:
+    """Make the graph one that trains, with splats of a billion elements in its gradient code."""
+    meta_graph.Clear()
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, 4], "x")
+        weights = tf.get_variable("w", [4, 4])
+        loss = tf.reduce_sum(tf.reduce_mean(tf.matmul(x, weights) * tf.ones([4])), name="loss")
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+        meta_graph.CopyFrom(tf.train.export_meta_graph())
+    for each in meta_graph.graph_def.node:
+        if each.op == "Const" and len(each.attr["value"].tensor.tensor_shape.dim) == 1:
+            tensor = each.attr["value"].tensor
+            if not tensor.tensor_content:
+                tensor.tensor_shape.dim[0].size = HUGE

@@ -16,7 +16,7 @@ from graphmp.audit.measure.statistics import COLUMNS, stats
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.formats import BFLOAT16, FLOAT16
 
-often = settings(max_examples=80, deadline=None, derandomize=True)
+often = settings(max_examples=80)
 
 
 class Measuring:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from graphmp.rewrite import placement
@@ -16,9 +16,7 @@ INFINITE = float("inf")
 MOST_FREE = 8
 
 
-often = settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+often = settings(max_examples=150)
 
 
 def colourings(vertices):

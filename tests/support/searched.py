@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-often = settings(max_examples=300, deadline=None, derandomize=True)
+often = settings(max_examples=300)

@@ -10,6 +10,8 @@ os.environ.setdefault(
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for NumPy, whose waiting threads spin
 
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # tests read what scripts print
+
 import graphmp.environment  # noqa: F401  # first: TensorFlow reads its settings on import
 from graphmp.conversion.quiet import quiet_stderr
 

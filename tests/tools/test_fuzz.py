@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import os
 import pathlib
@@ -39,12 +40,17 @@ def leave(status):
     return ""
 
 
+def crash(status):
+    faulthandler.disable()  # pytest's own traces
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
 @pytest.mark.parametrize(
     "argv, judge, kind",
     [
         (["--version"], lambda status: "", "success"),
         (["diff", "gone", "gone"], lambda status: "", "one line"),
-        (["--version"], lambda status: os.kill(os.getpid(), signal.SIGSEGV), "signal"),
+        (["--version"], crash, "signal"),
         (["--version"], lambda status: "mixed: [a]", "mixed"),
         (["--version"], lambda status: 1 // 0, "broken case"),
         (["--version"], write("\x1b[31m"), "control character"),

@@ -118,6 +118,41 @@ def one_check_less(graph):
     stack.attr["N"].i = 1
 
 
+def one_sum_of_two(graph):
+    sums = graph.ours("AddN")
+    sums.input[1] = sums.input[0]
+
+
+def one_sum_less(graph):
+    sums = graph.ours("AddN")
+    del sums.input[1]
+    sums.attr["N"].i = 1
+
+
+def sum_of_what_is_clipped(graph):
+    row = graph.ours(graph.ours("Sum").input[0][len(SCALE) :])
+    row.input[0] = graph.gate("first").input[0]
+
+
+def sum_in_a_row_of_one(graph):
+    graph.ours("Sum").attr["keep_dims"].b = True
+
+
+def never_in_doubt(graph):
+    graph.ours("finite_sums").op = "IsNan"
+
+
+def doubt_turned(graph):
+    doubted, flag = graph.ours("finite_sums/doubted"), graph.ours("all_finite")
+    doubted.input[0] += ":1"
+    flag.input[1] = flag.input[1][: -len(":1")]
+
+
+def always_tested(graph):
+    test = graph.ours("IsFinite")
+    test.input[:] = [text for text in test.input if not text.startswith("^")]
+
+
 def gate_turned(graph):
     node = graph.ours("skip/train/selected")
     node.input[1], node.input[2] = node.input[2], node.input[1]
@@ -331,6 +366,7 @@ def op_becomes_a_call(graph):
 
 FAULTS = [
     divided_by_one, another_gradient, exchanged_gradients, not_unscaled, left_out_of_the_check, one_check_less, gate_turned, switch_turned,
+    one_sum_of_two, one_sum_less, sum_of_what_is_clipped, sum_in_a_row_of_one, never_in_doubt, doubt_turned, always_tested,
     no_gate, gate_always_open, not_waited_for, waited_for_dead, larger_norm, one_norm_of_two, past_the_clip, norm_of_one, backs_off_upwards,
     grows_soon, scale_stays, flag_does_not_wait, learning_rate, seed_scaled_twice, seed_not_scaled, saved_under_other_names,
     restored_into_others, scale_not_initialised, transposed, nesterov, half_variable, cast_missing, added_write, doubled_on_the_way,

@@ -21,6 +21,12 @@ def graphs() -> List[bytes]:
 
 
 @functools.lru_cache(maxsize=None)
+def trainings() -> List[bytes]:
+    """Graphs that train: those of `graphs`, and with Adam, a Saver and recorded shapes."""
+    return [*graphs(), *(serialize(graph) for graph in (_adam(False), _adam(True)))]
+
+
+@functools.lru_cache(maxsize=None)
 def conversions() -> Dict[str, Dict[str, bytes]]:
     """The files of two conversions of the first graph, by the name of their loss scale."""
     meta_graph = tf.MetaGraphDef.FromString(graphs()[0])
@@ -40,6 +46,24 @@ def _dense() -> tf.MetaGraphDef:
         weights = tf.get_variable("weights", [4, 3])
         loss = tf.reduce_mean(tf.nn.relu(tf.matmul(x, weights)), name="loss")
         return _finished(graph, loss)
+
+
+def _adam(use_resource: bool) -> tf.MetaGraphDef:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [None, 4], "x")
+        rate = tf.placeholder_with_default(0.1, [], "rate")
+        weights = tf.get_variable("weights", [4, 4], use_resource=use_resource)
+        step = tf.get_variable("step", [], tf.int64, tf.zeros_initializer(), trainable=False)
+        hidden = tf.nn.softmax(tf.matmul(x, weights))
+        moving = tf.get_variable("moving", [4], trainable=False, use_resource=use_resource)
+        update = tf.assign(moving, 0.9 * moving + 0.1 * tf.reduce_mean(hidden, 0))
+        loss = tf.reduce_mean(tf.square(tf.matmul(hidden, weights) - x), name="loss")
+        tf.add_to_collection(tf.GraphKeys.LOSSES, loss)
+        with tf.control_dependencies([update]):
+            train = tf.train.AdamOptimizer(rate).minimize(loss, step, name="train")
+        tf.add_to_collection(tf.GraphKeys.TRAIN_OP, train)
+        saver = tf.train.Saver().as_saver_def()
+        return tf.train.export_meta_graph(graph=graph, saver_def=saver)
 
 
 def _loop() -> tf.MetaGraphDef:

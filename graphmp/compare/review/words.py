@@ -152,7 +152,12 @@ def _stayed(summary: Summary) -> Iterator[Row]:
     matmuls = [op for op in stayed.ops if op.is_matmul]
     others = [op for op in stayed.ops if not op.is_matmul]
     count = sum(len(op.nodes) for op in matmuls)
-    text = "%s; %s" % (_matmuls(count), plural(sum(len(op.nodes) for op in others), "other op"))
+    beside = summary.coverage.matmuls - summary.coverage.half_matmuls - count
+    text = "%s%s; %s" % (
+        _matmuls(count),
+        " in a training step, %s outside it" % _n(beside) if beside > 0 else "",
+        plural(sum(len(op.nodes) for op in others), "other op"),
+    )
     if stayed.bytes:
         text += ", %s of the bytes that a step's float ops move" % _share(
             sum(op.bytes for op in others) / stayed.bytes

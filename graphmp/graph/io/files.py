@@ -173,7 +173,7 @@ def _place(error: Exception) -> Tuple[int, int]:
 
 def _parse_binary(data: bytes, message: Any) -> None:
     """Also raise DecodeError where protobuf 3.20 only warns that it stopped halfway."""
-    with _silent_stderr(), warnings.catch_warnings(record=True) as caught:
+    with silent_stderr(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
         message.ParseFromString(data)
     if any(issubclass(warning.category, RuntimeWarning) for warning in caught):
@@ -181,7 +181,7 @@ def _parse_binary(data: bytes, message: Any) -> None:
 
 
 @contextlib.contextmanager
-def _silent_stderr() -> Iterator[None]:
+def silent_stderr() -> Iterator[None]:
     """Suppress what protobuf 3.20 writes to file descriptor 2 about strings that aren't UTF-8.
 
     It raises an error as well.

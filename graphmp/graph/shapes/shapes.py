@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.glass import guarded
+from graphmp.glass import guarded, raise_memory_error
 
 UNKNOWN_DIMENSION = 32
 UNKNOWN_RANK = UNKNOWN_DIMENSION**2
@@ -59,7 +59,7 @@ def records_shapes(graph_def: tf.GraphDef) -> bool:
 
 def inferred_shapes(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
     """Output shapes by node, inferred by TensorFlow's import; empty if the import fails."""
-    return guarded(lambda: _inferred(graph_def), "inferring shapes", len(graph_def.node))
+    return guarded(lambda: _inferred(graph_def), "inferring shapes", graph_def)
 
 
 def _inferred(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
@@ -68,7 +68,8 @@ def _inferred(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
     with tf.Graph().as_default() as graph:
         try:
             tf.import_graph_def(copied, name="")
-        except Exception:  # TensorFlow raises errors of any type: sizes are then unknown
+        except Exception as error:  # TensorFlow raises errors of any type: sizes are then unknown
+            raise_memory_error(error)
             return {}
         return {
             op.name: [tensor.shape.as_proto() for tensor in op.outputs]

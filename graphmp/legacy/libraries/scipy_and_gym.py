@@ -1,9 +1,9 @@
 """Names that other libraries dropped since TensorFlow 1's time: `scipy.misc` and `gym`.
 
 SciPy's modules that became private are served by the public ones. `scipy.misc` can be imported with
-any SciPy. Functions that SciPy keeps under another name are served; removed ones raise an error
-with the version that removed them and a replacement. So does `import gym` if it isn't installed; an
-installed gym isn't changed.
+any SciPy. Functions that SciPy keeps under another name are served, and those for images where
+Pillow is installed; other removed ones raise an error with the version that removed them and what
+to use. So does `import gym` if it isn't installed; an installed gym isn't changed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
 import types
 import warnings
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 import scipy
 
@@ -29,18 +30,22 @@ _MOVED = {
     "logsumexp": "scipy.special",
     "pade": "scipy.interpolate",
 }
+_PICTURES = "graphmp.legacy.libraries.pictures"
+_WITH_PILLOW = frozenset(
+    ("bytescale", "fromimage", "imread", "imresize", "imrotate", "imsave", "pilutil", "toimage")
+)
 _REMOVED: Dict[str, Dict[str, str]] = {
     "1.3.0": {
         "bytescale": "numpy.clip and astype(numpy.uint8)",
         "fromimage": "numpy.asarray",
         "imfilter": "PIL.Image.Image.filter (pip install pillow)",
-        "imread": "imageio.v2.imread (pip install imageio)",
-        "imresize": "PIL.Image.fromarray(image).resize((width, height)) (pip install pillow)",
+        "imread": "imageio.v2.imread",
+        "imresize": "PIL.Image.fromarray(image).resize((width, height))",
         "imrotate": "scipy.ndimage.rotate",
-        "imsave": "imageio.v2.imwrite (pip install imageio), which doesn't scale floats to 0..255",
+        "imsave": "imageio.v2.imwrite, which doesn't scale floats to 0..255",
         "imshow": "matplotlib.pyplot.imshow (pip install matplotlib)",
-        "pilutil": "imageio.v2 and PIL.Image (pip install imageio pillow)",
-        "toimage": "PIL.Image.fromarray (pip install pillow), which doesn't scale floats to 0..255",
+        "pilutil": "imageio.v2 and PIL.Image",
+        "toimage": "PIL.Image.fromarray, which doesn't scale floats to 0..255",
     },
     "1.12.0": {
         "ascent": "scipy.datasets.ascent",
@@ -73,10 +78,20 @@ def restore() -> None:
         )  # SciPy 1.12 and later: the module is empty and deprecated
         misc = _misc()
     vars(misc).setdefault("__getattr__", _attribute_of_misc)
-    if tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 8):
+    if _has_pillow() and _version() >= (1, 3):
+        sys.modules.setdefault(_MISC + ".pilutil", _standing_for(_MISC + ".pilutil", _PICTURES))
+    if _version() >= (1, 8):
         for name, public in _PRIVATE.items():
             sys.modules.setdefault(name, _standing_for(name, public))
     sys.meta_path.append(AbsentFinder())
+
+
+def _version() -> Tuple[int, ...]:
+    return tuple(map(int, scipy.__version__.split(".")[:2]))
+
+
+def _has_pillow() -> bool:
+    return importlib.util.find_spec("PIL") is not None
 
 
 def _standing_for(name: str, public: str) -> types.ModuleType:
@@ -127,6 +142,9 @@ def _misc() -> types.ModuleType:
 def _attribute_of_misc(name: str) -> Any:
     if name in _MOVED:
         return getattr(importlib.import_module(_MOVED[name]), name)
+    if name in _WITH_PILLOW and _has_pillow():
+        pictures = importlib.import_module(_PICTURES)
+        return sys.modules[_MISC + ".pilutil"] if name == "pilutil" else getattr(pictures, name)
     raise AttributeError(_removed(name) or "module %r has no attribute %r" % (_MISC, name))
 
 
@@ -134,10 +152,12 @@ def _removed(name: str) -> str:
     """The error for a name of `scipy.misc`; empty if SciPy never had it."""
     for version, names in _REMOVED.items():
         if name in names:
-            return "SciPy %s removed scipy.misc.%s (this is SciPy %s): use %s" % (
+            text = "SciPy %s removed scipy.misc.%s (this is SciPy %s): " % (
                 version,
                 name,
                 scipy.__version__,
-                names[name],
             )
+            if name in _WITH_PILLOW:
+                return text + "pip install pillow, by which it is served, or use " + names[name]
+            return text + "use " + names[name]
     return ""

@@ -31,7 +31,7 @@ from graphmp.graph.state.devices import machine
 from graphmp.graph.structure.branches import Conditions
 from graphmp.graph.structure.view import Port
 from graphmp.loss_scale import scales
-from graphmp.loss_scale.gradients import all_finite, clip, unscale
+from graphmp.loss_scale.gradients import all_finite, all_finite_by_sums, clip, unscale
 from graphmp.policy.dtypes import BOOL, FLOAT32, HALF
 from graphmp.scaling.insertion.carried import Branch, Frame, alive, carried, entered
 from graphmp.scaling.insertion.first_step import FirstStep
@@ -210,7 +210,7 @@ class Arithmetic:
         for port in [*self._outside(), *looped]:
             places.setdefault(self._place(port), []).append(port)
         always = [self._result(port) for port in places.pop(_OUTSIDE, ())]
-        found = [all_finite(always, self._scope, self.scale.device)] if always else []
+        found = [all_finite_by_sums(always, self._scope, self.scale.device)] if always else []
         flags = [
             self._flag_at(place, functools.partial(self._finite_at, place, ports))
             for place, ports in places.items()

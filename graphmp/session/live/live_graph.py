@@ -202,7 +202,7 @@ class LiveGraph(Owner):
         """
         self.fate.ran = True
         known = self._trains
-        if not all(op in known for op in ops):
+        if not all(op in known for op in ops) or self._savers_meet(ops):
             with self._lock:
                 self._look_at(ops)
                 known = self._trains
@@ -264,12 +264,21 @@ class LiveGraph(Owner):
         for name, made in self.variants.items():
             self.variants[name] = self._fitted(name, made, ops)
 
+    def _savers_meet(self, ops: Sequence[Any]) -> bool:
+        """Whether two Savers of a run have the same nodes run, in any variant."""
+        return any(
+            savers.meet(self.variants[name].nodes, list(ops))
+            for name, savers in self._savers.items()
+            if name in self.variants
+        )
+
     def _fitted(self, variant: str, made: LiveConversion, ops: Sequence[Any]) -> LiveConversion:
         """A conversion with clones of later nodes that ops run, and with the scale in summaries."""
         nodes, late = made.nodes, [op for op in ops if not made.nodes.knows(op.name)]
         if late:
             nodes = self._savers[variant].mapped(nodes, late)
             nodes = followed(nodes, [op for op in late if not nodes.knows(op.name)])
+        nodes = self._savers[variant].apart(nodes, list(ops))
         nodes = with_scales(nodes, self._trains, made.record.scales)
         self._added |= nodes.added
         return made._replace(nodes=nodes)

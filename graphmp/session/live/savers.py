@@ -1,7 +1,7 @@
 """Savers made after a conversion: they save and restore the loss scale too, and cost no clones.
 
 A Saver with the same nodes as an earlier one, names aside, runs the earlier one's. The first of its
-kind is cloned, with the scale.
+kind is cloned, with the scale, and so is one that runs together with the Saver whose nodes it ran.
 """
 
 from __future__ import annotations
@@ -44,6 +44,39 @@ class LateSavers:
         self._trained = _trained(graph, record) if self._scales else set()
         self._early = nodes.known
         self._scopes: Optional[Dict[_Key, str]] = None  # of a Saver of each kind
+        self._behind: Dict[Any, Set[Any]] = {}  # for each op, the ops of Savers that it runs
+
+    def meet(self, nodes: LiveNodes, ops: List[Any]) -> bool:
+        """Whether a run of these ops has two Savers run the same nodes."""
+        return bool(nodes.savers) and bool(self._shared(nodes, ops))
+
+    def apart(self, nodes: LiveNodes, ops: List[Any]) -> LiveNodes:
+        """These nodes, with clones of its own for each Saver that a run of these ops has meet."""
+        for op in self._shared(nodes, ops) if nodes.savers else []:
+            found = _of_saver(op, _scope(op))
+            names = {op.name for op in found}
+            kept = {
+                name: clone for name, clone in nodes.stand_ins.names.items() if name not in names
+            }
+            nodes = self._cloned(nodes._replace(stand_ins=StandIns(kept)), found)
+        return nodes
+
+    def _shared(self, nodes: LiveNodes, ops: List[Any]) -> List[Any]:
+        """An op of each Saver that runs what another Saver of the same run runs too."""
+        first: Dict[str, str] = {}  # for each node that runs, the Saver that runs it
+        shared: Dict[str, Any] = {}
+        kinds = set(self._known_scopes(ops[0].graph).values()) if ops else set()
+        savers = {saver for op in ops for saver in self._savers_behind(op)}
+        for op in sorted(savers, key=lambda op: (_scope(op) not in kinds, str(op.name))):
+            runs = nodes.stand_ins.names.get(op.name, op.name)
+            if first.setdefault(runs, _scope(op)) != _scope(op):
+                shared[_scope(op)] = op
+        return list(shared.values())
+
+    def _savers_behind(self, op: Any) -> Set[Any]:
+        if op not in self._behind:
+            self._behind[op] = {other for other in ancestors([op]) if other.type in _SAVES}
+        return self._behind[op]
 
     def mapped(self, nodes: LiveNodes, ops: List[Any]) -> LiveNodes:
         """These nodes, with the unknown Savers that some ops run mapped to clones."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from types import TracebackType
-from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Type, TypeVar
+from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Tuple, Type, TypeVar
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.glass import guarded, open_glass
+from graphmp.errors import GraphmpError
+from graphmp.glass import guarded, open_glass, raise_memory_error
+from graphmp.graph.shapes.shapes import records_shapes
 from graphmp.process_memory import collector_paused
 from graphmp.session.session_config import with_session_config
 from graphmp.session.steps.initialising import initialise, restore
 from graphmp.tf_hooks.internals import load_graph
+from graphmp.wording import first_line
 
 Importer = Callable[[tf.MetaGraphDef], Any]
 _T = TypeVar("_T", bound="TrainingSession")
@@ -22,39 +25,46 @@ def import_all(meta_graph: tf.MetaGraphDef) -> Any:
     """Import a graph with its collections into the default one, on any device.
 
     Return its Saver, or None.
+
+    Raises:
+        GraphmpError: GMP029 if TensorFlow refuses it.
+        ValueError: perhaps for the recorded shapes.
     """
-    return tf.train.import_meta_graph(meta_graph, clear_devices=True)
+    try:
+        return tf.train.import_meta_graph(meta_graph, clear_devices=True)
+    except Exception as error:  # TensorFlow raises errors of any type
+        if isinstance(error, ValueError) and records_shapes(meta_graph.graph_def):
+            raise
+        raise not_imported(error) from None
+
+
+def not_imported(error: Exception) -> GraphmpError:
+    """The error for a graph that TensorFlow refuses."""
+    text = "TensorFlow does not import the graph: %s: %s; accepted is a graph that it imports"
+    return GraphmpError("GMP029", text % (type(error).__name__, first_line(error)))
 
 
 def import_nodes(meta_graph: tf.MetaGraphDef) -> None:
-    """Import the nodes of a graph into the default one, with their devices.
-
-    Recorded shapes are dropped if TensorFlow contradicts them.
-    """
+    """Import the nodes of a graph into the default one, with their devices."""
     producer = (
         meta_graph.meta_info_def.stripped_op_list
         if meta_graph.meta_info_def.HasField("stripped_op_list")
         else None
     )
-    try:
-        tf.import_graph_def(_copy(meta_graph.graph_def), name="", producer_op_list=producer)
-    except ValueError:
-        bare = _copy(meta_graph.graph_def)
-        for node in bare.node:
-            if "_output_shapes" in node.attr:
-                del node.attr["_output_shapes"]
-        tf.import_graph_def(bare, name="", producer_op_list=producer)
+    tf.import_graph_def(_copy(meta_graph.graph_def), name="", producer_op_list=producer)
 
 
 def _try_import(meta_graph: tf.MetaGraphDef) -> None:
     """Import a graph in a child first, if there is glass: GMP028 if TensorFlow crashes on it."""
-    guarded(lambda: _imports(meta_graph), "importing the graph", len(meta_graph.graph_def.node))
+    guarded(lambda: _imports(meta_graph), "importing the graph", meta_graph.graph_def)
     open_glass()
 
 
 def _imports(meta_graph: tf.MetaGraphDef) -> None:
-    with contextlib.suppress(Exception):  # the import itself says it
+    try:
         load_graph(_copy(meta_graph.graph_def))
+    except Exception as error:  # TensorFlow raises errors of any type: the import itself says it
+        raise_memory_error(error)
 
 
 class TrainingSession:
@@ -75,6 +85,8 @@ class TrainingSession:
     ):
         """Import the graph; nothing is initialised yet.
 
+        Recorded shapes are dropped if TensorFlow contradicts them.
+
         Args:
             meta_graph: the graph.
             targets: names of the ops of a step.
@@ -85,8 +97,11 @@ class TrainingSession:
             Exception: errors of TensorFlow's import.
         """
         _try_import(meta_graph)
-        with collector_paused(), _quiet(), tf.Graph().as_default() as self.graph:
-            self._saver = importer(meta_graph)
+        with collector_paused(), _quiet():
+            try:
+                self.graph, self._saver = _imported(importer, meta_graph)
+            except ValueError:
+                self.graph, self._saver = _imported(importer, _without_shapes(meta_graph))
         self.targets = self.ops(targets)
         self.session = tf.Session(graph=self.graph, config=with_session_config(config))
 
@@ -139,11 +154,25 @@ class TrainingSession:
         self.close()
 
 
+def _imported(importer: Importer, meta_graph: tf.MetaGraphDef) -> Tuple[tf.Graph, Any]:
+    with tf.Graph().as_default() as graph:
+        return graph, importer(meta_graph)
+
+
+def _without_shapes(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
+    bare = tf.MetaGraphDef()
+    bare.CopyFrom(meta_graph)
+    for node in bare.graph_def.node:
+        if "_output_shapes" in node.attr:
+            del node.attr["_output_shapes"]
+    return bare
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress TensorFlow's own warnings: deprecated calls are not the user's code."""
+    """Suppress TensorFlow's own messages: of deprecated calls, of collections that it skips."""
     verbosity = tf.logging.get_verbosity()
-    tf.logging.set_verbosity(tf.logging.ERROR)
+    tf.logging.set_verbosity(tf.logging.FATAL)
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from tests.support import painting
 from tests.support.painting import built
 from tests.support.simulated import SIZE, both, layers, rounded
 
-often = settings(max_examples=40, deadline=None, derandomize=True)
+often = settings(max_examples=40)
 
 
 def layers_in_numpy(x, first, second, bias, compute_dtype):

@@ -305,7 +305,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("whole", FORMS, ids=lambda whole: repr(whole[:12]))
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=200)
 @given(
     flips=st.lists(st.tuples(st.integers(0, 4095), st.integers(0, 255)), max_size=4),
     cut=st.integers(0, 4095),
@@ -384,7 +384,7 @@ def test_cycle(tmp_path, cycle, lines):
     )
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=4), min_size=1, max_size=10

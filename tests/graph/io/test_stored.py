@@ -100,7 +100,7 @@ def test_reads_like_each_recorded_graph(paths):
         assert emptied(copied(graph)).data == serialize(graph), path.name
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.text(min_size=1, max_size=300), st.binary(max_size=300)),

@@ -1,0 +1,68 @@
+"""Ops that the tables of half-precision kernels forbid: without a kernel, or with a faulty one."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.state.live import is_tensor
+from graphmp.policy.shape_faults import Dimensions, channels_last, fault
+from graphmp.policy.traits import WIDER_STATISTICS, without_kernel
+from graphmp.tf_hooks.internals import op_def
+from graphmp.tf_hooks.op_creation import Creation
+
+_Inputs = Sequence[Tuple[str, Any]]  # the type attribute of each, and the tensor or variable
+
+
+def forbidden(creation: Creation, compute_dtype: str) -> str:
+    """Why an op that is about to be created can't be half; empty if it can."""
+    inputs = [
+        (argument.type_attr, value)
+        for argument in op_def(creation.op_type).input_arg
+        for value in _listed(creation.arguments.get(argument.name))
+    ]
+    data_format: Any = creation.arguments.get("data_format") or ""
+    return _why(creation.op_type, compute_dtype, inputs, data_format)
+
+
+def forbidden_op(op: Any, compute_dtype: str) -> str:
+    """Why an op of a float32 graph can't be half; empty if it can."""
+    attributes = op.node_def.attr
+    data_format = attributes["data_format"].s if "data_format" in attributes else b""
+    return _why(op.type, compute_dtype, list(_inputs(op)), data_format)
+
+
+def _inputs(op: Any) -> Iterator[Tuple[str, Any]]:
+    tensors = iter(op.inputs)
+    for argument in op_def(op.type).input_arg:
+        count = op.get_attr(argument.number_attr) if argument.number_attr else 1
+        if argument.type_list_attr:
+            count = len(op.get_attr(argument.type_list_attr))
+        for _ in range(count):
+            yield argument.type_attr, next(tensors)
+
+
+def _why(op_type: str, compute_dtype: str, inputs: _Inputs, data_format: Any) -> str:
+    if op_type in without_kernel(compute_dtype):
+        return "without a kernel of %s on every device" % compute_dtype
+    found = fault(
+        op_type, compute_dtype, list(_shapes(op_type, inputs, tf.compat.as_str(data_format)))
+    )
+    return "" if found is None else "kept from a fault: " + str(found)
+
+
+def _shapes(op_type: str, inputs: _Inputs, data_format: str) -> Iterator[Optional[Dimensions]]:
+    """The shapes of the inputs that may be half, channels last; None for an unknown rank."""
+    for attribute, value in inputs:
+        is_statistics = attribute == "U" and op_type in WIDER_STATISTICS
+        if not attribute or is_statistics or not value.dtype.base_dtype.is_floating:
+            continue
+        shape = value.shape
+        yield channels_last(None if shape.rank is None else shape.as_list(), data_format)
+
+
+def _listed(value: Any) -> List[Any]:
+    """The tensors and variables of an argument."""
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [each for each in values if is_tensor(each) or hasattr(each, "initializer")]

@@ -1,0 +1,53 @@
+"""A dynamic scale at the ends of its range, and the nodes that show a scale."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.loss_scale import scales
+
+
+def test_the_scale_grows_once_for_each_run_of_good_steps(graph):
+    options = {"loss_scale_initial": 8.0, "loss_scale_growth_interval": 3}
+    scale = scales.make(Config.make(**options), "loss_scale")
+    step = scale.update(tf.constant(True))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = [(session.run(step), session.run(scale.current))[1] for _ in range(7)]
+    assert found == [8.0, 8.0, 16.0, 16.0, 16.0, 32.0, 32.0]
+
+
+def test_the_scale_stays_above_its_floor_and_finite(graph):
+    """Its variable too, which checkpoints hold."""
+    options = {"loss_scale_initial": 2.0**127, "loss_scale_min": 2.0**126}
+    scale = scales.make(Config.make(loss_scale_growth_interval=1, **options), "loss_scale")
+    finite = tf.placeholder(tf.bool, [])
+    step = scale.update(finite)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for good, value in [(True, 2.0**127), (False, 2.0**126), (False, 2.0**126)]:
+            session.run(step, {finite: good})
+            assert session.run([scale.current, scale.variables[0]]) == [value, value]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "kind, handles, shown",
+    [
+        ("none", False, ("", "")),
+        ("none", True, ("", "")),
+        ("fixed", False, ("graphmp/loss_scale/current", "")),
+        ("fixed", True, ("", "")),  # its nodes are in a function or a loop
+        ("dynamic", False, ("graphmp/loss_scale/current", "graphmp/loss_scale/skipped")),
+        (
+            "dynamic",
+            True,
+            ("graphmp/loss_scale/scale/value", "graphmp/loss_scale/skipped_steps/value"),
+        ),
+    ],
+)
+def test_nodes_that_show_a_scale(kind, handles, shown):
+    row = {"scope": "loss_scale", "kind": kind, "handles": handles}
+    assert scales.shown(row) == shown
