@@ -28,7 +28,7 @@ def test_each_gradient_is_looked_at_once_and_so_is_what_matmuls_hand_on():
     looked_at = {
         node.input[0]
         for name, node in nodes.items()
-        if name.startswith(SCOPE) and node.op == "Switch"
+        if name.startswith(SCOPE) and node.op == "Reshape"
     }
     inside = {"gradients/layer%d_grad/MatMul" % number for number in range(3)}
     unscaled = {

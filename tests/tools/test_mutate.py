@@ -168,6 +168,7 @@ def changed(mutate, subject, change):
     return plant.graph
 
 
+INITIALISER = "graphmp/loss_scale/skipped_steps/Assign"
 FINITE, STEP, CLIP = (
     "graphmp/loss_scale/finite",
     "graphmp/loss_scale/update/step",
@@ -355,8 +356,15 @@ def test_what_nobody_sees_may_run_sooner(mutate, clipped):
             subject, changed(mutate, subject, lambda plant: plant.wait_no_longer(name, other))
         )
 
+    def behind(name):
+        return equivalence.rule(
+            subject, changed(mutate, subject, lambda plant: plant.wait(name, INITIALISER))
+        )
+
     assert [without(name, STEP) for name in added] == [equivalence.IMPLIED] * 2
     assert without(unscale, group) == ""
+    one, other = added
+    assert (behind(one), behind(other)) == ("", equivalence.IMPLIED), "the first is read"
 
 
 @pytest.mark.unit

@@ -8,8 +8,8 @@ A mutant to which no rule applies is not equivalent.
    input is there, ends a path unless the edge into it is a control edge; so does NextIteration.
        b waits for x, x reads a, b waits for a  ->  b waits for x, x reads a
    A node without state that the conversion added, other than a group, may run sooner if all nodes
-   that read it or wait for it wait for the same, or if there are none: no node can observe the
-   difference.
+   that read it or wait for it wait for the same, and at any time, or never, if there are none: no
+   node can observe the difference.
        y reads x, both wait for a  ->  y reads x and waits for a
 2. Same values. Every node of the original, every op with state and every op of control flow does
    the same with the same values, in the same order. Values are numbered: two ops without state have
@@ -167,8 +167,14 @@ def _new_order(subject: Subject, view: GraphView) -> List[Edge]:
     return [
         (name, other)
         for name, other in _edges(view) - _edges(subject.view)
-        if not _implied(subject.view, name, other)
+        if not _implied(subject.view, name, other) and not _is_unread(subject, view, name, other)
     ]
+
+
+def _is_unread(subject: Subject, view: GraphView, name: str, other: str) -> bool:
+    """Whether an added node is stateless and without successors."""
+    has_successors = view.consumers(name) or view.control_consumers(name)
+    return not has_successors and _is_read_later(subject, view, name, other)
 
 
 def _edges(view: GraphView) -> Set[Edge]:

@@ -3,8 +3,9 @@
 Gradients, and the results of matmuls in gradient code, which may be larger.
 
 Inserted after painting, which decides what is half. Only a first step computes these values: in
-other steps they are dead behind a Switch. The recipe's `loss_scale.gradients.largest` is built by
-TensorFlow; for thousands of gradients that took a seventh of a rewrite's memory.
+other steps they are dead, as they wait for one side of a Switch. The recipe's
+`loss_scale.gradients.largest` is built by TensorFlow; for thousands of gradients that took a
+seventh of a rewrite's memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.view import CONTROL, Consumer, GraphView, Port
 from graphmp.naming import SCOPE
-from graphmp.policy.dtypes import FLOAT32, HALF, INT32
+from graphmp.policy.dtypes import BOOL, FLOAT32, HALF, INT32
 from graphmp.policy.reason import SCALE, Done, Reason
 from graphmp.tf_hooks.op_defs import OpDefs
 
@@ -128,6 +129,10 @@ class _Look:
         self._device = places.of(loss.largest)
         self._wait = [Port(loss.flag, CONTROL)] if looped else []  # a constant of the loop
         self._flat, self._first = self._constant("flat", -1), self._constant("first", 0)
+        flag = Port(loss.flag, 0)
+        switch = self._add("switch", "Switch", [flag, flag], self._device, T=BOOL)
+        taken = self._add("taken", "Identity", [Port(switch.node, 1)], self._device, T=BOOL)
+        self._in_first_step = Port(taken.node, CONTROL)
 
     def largest(self, ports: Sequence[Port]) -> Port:
         """The largest absolute value of all tensors, a float32 scalar."""
@@ -145,13 +150,10 @@ class _Look:
         """The largest absolute value of one tensor, in a first step."""
         device = self._places.of(port.node)
         scope = port.node[len(SCOPE) + 1 :] if port.node.startswith(SCOPE + "/") else port.node
-        switch = self._add(
-            scope + "/switch", "Switch", [port, Port(self._loss.flag, 0)], device, T=dtype
-        )
         row = self._add(
             scope + "/row",
             "Reshape",
-            [Port(switch.node, 1), self._flat],
+            [port, self._flat, self._in_first_step],
             device,
             T=dtype,
             Tshape=INT32,
