@@ -3,8 +3,9 @@
 Gradients, and the results of matmuls in gradient code, which may be larger.
 
 Inserted after painting, which decides what is half. Only a first step computes these values: in
-other steps they are dead, as they wait for one side of a Switch. The recipe's `loss_scale.gradients.largest` is built by
-TensorFlow; for thousands of gradients that took a seventh of a rewrite's memory.
+other steps they are dead, as they wait for one side of a Switch. The recipe's
+`loss_scale.gradients.largest` is built by TensorFlow; for thousands of gradients that took a
+seventh of a rewrite's memory.
 """
 
 from __future__ import annotations
