@@ -21,6 +21,7 @@ from graphmp.errors import GraphmpError
 from graphmp.process_memory import budget
 
 SECONDS, SECONDS_PER_NODE = 8.0, 0.002  # of the child's processor
+MEMORY_PER_NODE = 10_000  # bytes: TensorFlow makes a Python object for each node that it imports
 _PATIENCE = 8  # times the processor's time: another process may have the processor
 CAN_FORK = hasattr(os, "fork")
 _DATA = 5  # the field of statm with the pages of private memory that may be written
@@ -102,7 +103,8 @@ def _limits(graph_def: Optional[Any]) -> _Limits:
     if graph_def is None:
         return _Limits(SECONDS, budget(0))
     seconds = SECONDS + SECONDS_PER_NODE * len(graph_def.node)
-    return _Limits(seconds, budget(graph_def.ByteSize()))
+    objects = MEMORY_PER_NODE * len(graph_def.node)
+    return _Limits(seconds, budget(graph_def.ByteSize()) + objects)
 
 
 def _work(function: Callable[[], Any], reading: int, writing: int, limit: _Limits) -> None:

@@ -29,7 +29,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 importlib.import_module("tests.support.started")  # TensorFlow, once for all forks
 
-from fuzzing import of_files, of_graphs, of_plausible, of_texts, of_writes, seeds  # noqa: E402
+from fuzzing import (  # noqa: E402
+    of_data,
+    of_files,
+    of_graphs,
+    of_plausible,
+    of_programs,
+    of_texts,
+    of_writes,
+    seeds,
+)
 from fuzzing.runner import BAD, BROKEN, Family, Verdict, run_case, table  # noqa: E402
 
 # Each family with its share of the cases.
@@ -39,6 +48,9 @@ FAMILIES: Dict[str, Tuple[Family, int]] = {
     "plausible": (of_plausible.of_plausible, 5),
     "reports": (of_texts.of_reports, 3),
     "policies": (of_texts.of_policies, 2),
+    "data": (of_data.of_data, 2),
+    "measured": (of_data.of_measured, 1),
+    "programs": (of_programs.of_programs, 2),
     "kinds": (of_files.of_kinds, 3),
     "flagfiles": (of_texts.of_flagfiles, 2),
     "faults": (of_writes.of_faults, 2),
@@ -68,6 +80,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         importlib.import_module(name)
     seeds.conversions()
     seeds.trainings()
+    of_data.bomb()
     gc.freeze()
     if args.repeat:
         family, _, number = args.repeat.partition(":")

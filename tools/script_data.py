@@ -179,7 +179,7 @@ def electra(folder: pathlib.Path) -> None:
     random = np.random.RandomState(0)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *("word%d" % k for k in range(95))]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
-    (folder / "pretrain_tfrecords").mkdir()
+    (folder / "pretrain_tfrecords").mkdir(exist_ok=True)
     rows = np.sort(random.randint(5, 100, (64, 16)))
     rows[:, 0], rows[:, -1] = 2, 3
     same = {"input_mask": np.ones(16, int), "segment_ids": np.zeros(16, int)}

@@ -31,6 +31,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "scripts.md"
 FLOAT32 = ("--compute_dtype=float32", "--loss_scale=none")
 PATIENCE = 30  # processor seconds for a script to end after it was interrupted
+IDLE = 20  # times the limit, for a script that waits without computing
 _COVERED = re.compile(r"(\d+) of (\d+) matmuls and convolutions in float16")
 _STEPS = re.compile(r"(\d+) training steps?;.*?(\d+) skipped")
 HEAD = """\
@@ -41,7 +42,9 @@ this table from clones of the repositories, by the recipes in `tools/scripts.jso
 data, a few seconds of training on a CPU, in float32 and in float16. Seeds are the scripts' own, and
 most set none: losses are to be of one size, not equal. A run that takes longer than the limit is
 interrupted, so that its last loss may be an earlier step's. Seconds are of processor time, imports
-included, on cores that emulate float16. Made %s.
+included, on cores that emulate float16; where they are called elapsed, the machine was busy.
+Packages are the newest for each Python, with Keras 2.3.1 and SciPy 1.7.3 beside 1.15.5; a script
+for which NumPy 2 or they are too new counts as one that doesn't run. Made %s.
 
 """
 
@@ -191,11 +194,13 @@ def watched(
             list(command), cwd=str(place), env=environment, stdin=subprocess.DEVNULL,
             stdout=written, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-        stopped = False
-        for patience, number in ((limit, signal.SIGINT), (limit + PATIENCE, signal.SIGKILL)):
-            while child.poll() is None and processor_seconds(child.pid) < patience:
-                time.sleep(0.5)
+        stopped, start = False, time.time()
+        for more, number in ((0, signal.SIGINT), (PATIENCE, signal.SIGKILL)):
+            while child.poll() is None and seconds < limit + more:
+                time.sleep(min(0.5, limit / 10))
                 seconds = max(seconds, processor_seconds(child.pid))
+                if time.time() - start > IDLE * (limit + more):
+                    break
             if child.poll() is None:
                 stopped = True
                 os.killpg(child.pid, number)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List
 
 from absl import flags
 
+from graphmp.cli.flagfiles import expanded
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.reports import report_beside
 from graphmp.cli.steps import STEPS, add_steps, options_of_steps
@@ -117,15 +118,11 @@ def _expected(path: str) -> Dict[str, Any]:
     Raises GMP003 if it can't be read, GMP001 for an unknown flag of `graphmp convert`.
     """
     refuse_half_replaced(pathlib.Path(path))
-    lines = read_text(path).split("\n")
+    lines = [line.strip() for line in read_text(path).split("\n")]
+    lines = [line for line in lines if line and not line.startswith("#")]
     values = conversion_flags()
     try:
-        left = values(
-            [
-                "graphmp",
-                *(line.strip() for line in lines if line.strip() and not line.startswith("#")),
-            ]
-        )[1:]
+        left = values(["graphmp", *expanded(lines)])[1:]
     except flags.Error as error:
         raise GraphmpError(
             "GMP001",

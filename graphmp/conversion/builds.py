@@ -38,14 +38,16 @@ def build(spec: Dict[str, Any], log: Callable[[str], None]) -> Any:
     with tempfile.TemporaryDirectory(prefix="graphmp_") as folder:
         path = pathlib.Path(folder, "spec.json")
         path.write_text(json.dumps(dict(spec, output=folder)))
-        done = subprocess.run(
-            [sys.executable, "-c", CHILD, ROOT, str(path)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment.of_builds(),
-        )
-        output = done.stdout.decode("utf-8", "replace")
+        printed = pathlib.Path(folder, "printed")  # no pipe: what a script leaves would hold it
+        with printed.open("wb") as file:
+            done = subprocess.run(
+                [sys.executable, "-c", CHILD, ROOT, str(path)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=environment.of_builds(),
+            )
+        output = printed.read_bytes().decode("utf-8", "replace")
         log(output)
         result = _result(pathlib.Path(folder, "result.json"), done.returncode, spec["path"], output)
         return read_graph(pathlib.Path(folder, "graph.meta")), result

@@ -23,12 +23,10 @@ from graphmp.conversion.source import (
 from graphmp.conversion.stages import Stages
 from graphmp.errors import GraphmpError
 from graphmp.gate.given import given_graph
-from graphmp.gate.reading import read_graph
-from graphmp.graph.io import saved_model
+from graphmp.gate.reading import read_once
 from graphmp.graph.io.stored import StoredMetaGraph, stored
 from graphmp.policy import policy as policies
 from graphmp.process_memory import collector_paused, give_back
-from graphmp.report.report import sha256
 from graphmp.tf_hooks.gradient_calls import noted
 from graphmp.wording import printable, shell_word
 
@@ -114,16 +112,17 @@ def convert(
 def _read(path: str, tag: str, stages: Stages) -> Tuple[StoredMetaGraph, str]:
     with stages.stage("read", "reading %s" % path):
         try:
-            graph = stored(read_graph(path, tag))
+            read, digest = read_once(path, tag)
+            graph = stored(read)
         except GraphmpError as error:
             if error.code != "GMP008" or os.path.isdir(path) or path.endswith(GRAPH_FILES):
                 raise
             raise GraphmpError(
                 "GMP008", "%s; run as Python is %s" % (error.message, PYTHON_FILES)
             ) from None
+        del read
         give_back()
-    file = pathlib.Path(str(saved_model.file_in(path) if os.path.isdir(path) else path))
-    return graph, sha256(file) if file.is_file() else hashlib.sha256(graph.data).hexdigest()
+    return graph, digest
 
 
 def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+import os
 import pathlib
+import stat
 import sys
-import zipfile
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -21,7 +22,9 @@ from graphmp.feeds.given import check_values, converted, fits, pick, refused
 from graphmp.feeds.shapes import Guess
 from graphmp.feeds.wanted import Wanted, described
 from graphmp.graph.structure.view import GraphView
+from graphmp.wording import first_line, printable
 
+_BESIDES = 100_000_000  # bytes of arrays that any file may hold
 Batch = Dict[str, np.ndarray]
 Batches = Callable[
     [int], Batch
@@ -121,17 +124,34 @@ def random_batches(
 
 def _load(path: str) -> Dict[str, np.ndarray]:
     """The arrays of an .npz file, loaded without unpickling."""
+    label = "--data=%s" % path
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ValueError("it is no regular file")
         file = np.load(path, allow_pickle=False)
         if isinstance(file, np.ndarray):
             raise ValueError("one array without a name")
         with file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            _check_size(file.zip, os.path.getsize(path))
+            arrays = {name: file[name] for name in file.files}
+            for name, array in arrays.items():
+                if not isinstance(array, np.ndarray):
+                    raise ValueError("%s is no array" % printable(name))
+            return arrays
+    except Exception as error:  # NumPy and zipfile raise errors of any type for damaged files
         advice = "accepted is what numpy.savez writes, strings as arrays of dtype S or U"
+        words = first_line(error) or type(error).__name__
         raise GraphmpError(
-            "GMP003", "--data=%s: cannot be read as .npz: %s; %s" % (path, error, advice)
+            "GMP003", "%s: cannot be read as .npz: %s; %s" % (label, words, advice)
         ) from None
+
+
+def _check_size(archive: Any, size: int) -> None:
+    """Raise ValueError for a file of `size` bytes that declares far more: it would fill memory."""
+    declared, most = sum(entry.file_size for entry in archive.infolist()), 100 * size + _BESIDES
+    if declared > most:
+        found = "%s bytes of arrays in %s bytes, more than 100 times as many and %s"
+        raise ValueError(found % tuple(format(n, ",") for n in (declared, size, _BESIDES)))
 
 
 def _rows(
@@ -174,7 +194,7 @@ def _function(spec: str) -> Callable[..., Any]:
             "GMP002",
             "%s: accepted are file.npz and file.py:function, or --random_data in its place" % label,
         )
-    path = pathlib.Path(name).resolve()
+    path = pathlib.Path(os.path.realpath(name))
     read_tree(path)
     module_spec = importlib.util.spec_from_file_location("graphmp_data_" + path.stem, str(path))
     assert (
@@ -195,7 +215,7 @@ def _called(function: Callable[..., Any], label: str) -> Callable[[int], Any]:
     """The batches of a function, for any form of result."""
     parameters = [
         p
-        for p in inspect.signature(function).parameters.values()
+        for p in _guarded(lambda: inspect.signature(function), label).parameters.values()
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     required = [p for p in parameters if p.default is p.empty]
@@ -257,10 +277,16 @@ def _guarded(call: Callable[[], Any], label: str) -> Any:
     """Call foreign code; its errors become one line."""
     try:
         return call()
-    except Exception as error:
-        raise GraphmpError(
-            "GMP002", "%s raised %s: %s" % (label, type(error).__name__, error)
-        ) from error
+    except (Exception, SystemExit) as error:
+        words = "%s raised %s: %s" % (label, type(error).__name__, _words(error))
+        raise GraphmpError("GMP002", words) from error
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # foreign code, too
+        return "an error without words"
 
 
 def _exact(given: Dict[Any, Any], wanted: Sequence[Wanted], label: str) -> Batch:

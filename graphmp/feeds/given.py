@@ -77,7 +77,8 @@ def check_values(array: np.ndarray, tensor: Wanted, label: str) -> None:
 
 def converted(array: np.ndarray, tensor: Wanted) -> np.ndarray:
     """An array in the tensor's dtype."""
-    return array.astype(tensor.dtype.as_numpy_dtype, copy=False)
+    with np.errstate(all="ignore"):  # what is too large becomes infinite, as in the graph
+        return array.astype(tensor.dtype.as_numpy_dtype, copy=False)
 
 
 def fits(found: Sequence[int], shape: Optional[Sequence[Optional[int]]]) -> bool:

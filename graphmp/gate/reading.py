@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Tuple
+
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
@@ -10,6 +12,11 @@ from graphmp.graph.io.files import Path, damaged, parse_graph, silent_stderr
 
 
 def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
+    """The graph of a file, as `read_once` reads it."""
+    return read_once(path, tag)[0]
+
+
+def read_once(path: Path, tag: str = "") -> Tuple[tf.MetaGraphDef, str]:
     """Read a MetaGraphDef, a GraphDef or a SavedModel, binary or text, by its content.
 
     Args:
@@ -18,20 +25,20 @@ def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
             there is only one graph.
 
     Returns:
-        The MetaGraphDef; a GraphDef is wrapped into one.
+        The MetaGraphDef, around a GraphDef if that was read, and the SHA-256 of the bytes read.
 
     Raises:
         GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph that TensorFlow
             could run, GMP002 if the file has no graph with this tag.
     """
-    file, meta_graph = parse_graph(path, tag)
+    file, meta_graph, digest = parse_graph(path, tag)
     try:
         with silent_stderr():  # protobuf 3.20's words about keys that are in the file twice
             _settle(meta_graph)
             check(meta_graph)
     except GraphmpError as error:
         raise damaged(file, error.message) from None
-    return meta_graph
+    return meta_graph, digest
 
 
 def _settle(meta_graph: tf.MetaGraphDef) -> None:

@@ -65,7 +65,8 @@ class ContribModule(types.ModuleType):
         }
         for source in table.MODULES.get(self._path, ()):
             value = internals.fetch(source)
-            names.update(getattr(value, "__all__", None) or dir(value))
+            public = getattr(value, "__all__", None)
+            names.update(dir(value) if public is None else public)
         return sorted(name for name in names if not name.startswith("_") and hasattr(self, name))
 
 

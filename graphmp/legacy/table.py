@@ -66,6 +66,25 @@ _DECODING = {
     "helper": ("helper", "inference", "scheduled", "sampling", "parts"),
     "loss": ("losses",),
 }
+_SEQ2SEQ_PUBLIC = tuple(
+    _OWN + "seq2seq." + name
+    for name in (
+        "attention",
+        "attention_state",
+        "attention_wrapper",
+        "basic_decoder",
+        "beam_search_decoder",
+        "beam_step",
+        "beam_trees",
+        "decoder",
+        "helper",
+        "inference",
+        "losses",
+        "mechanisms",
+        "monotonic",
+        "scheduled",
+    )
+)
 
 _SLIM_DATA = (
     "data_decoder",
@@ -160,6 +179,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "mixed_precision": (_OWN + "mixed_precision",),
     "opt": _OPTIMIZERS,
     "opt.python.training.external_optimizer": (_OWN + "opt.external",),
+    "seq2seq": _SEQ2SEQ_PUBLIC,
     "signal": ("tf:signal",),
     "slim": ("tf_slim", _OWN + "layers"),
     "slim.losses": ("tf_slim.losses",),
@@ -189,9 +209,6 @@ MODULES.update(
         "seq2seq.python.ops." + name: tuple(_OWN + "seq2seq." + source for source in sources)
         for name, sources in _DECODING.items()
     }
-)
-MODULES["seq2seq"] = tuple(
-    sorted({source for name in _DECODING for source in MODULES["seq2seq.python.ops." + name]})
 )
 MODULES.update({"slim." + name: ("tf_slim." + name,) for name in _SLIM_TOP})
 MODULES.update({"slim." + name: ("tf_slim.data." + name,) for name in _SLIM_DATA})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import AbstractSet, Optional
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
@@ -13,6 +15,7 @@ POLICY = (
     "graphmp converts what TensorFlow 1 sessions train; for Keras and eager code:"
     " tf.keras.mixed_precision.set_global_policy('mixed_float16')"
 )
+_BOTH_WIDTHS = re.compile(r"(?s)\bfloat(32|64)\b.*\bfloat(?!\1)(32|64)\b")
 _OTHERS = ("jax", "keras", "mxnet", "tf_keras", "torch")
 
 
@@ -32,6 +35,22 @@ def without_estimator(error: BaseException, place: str) -> Optional[GraphmpError
         return None
     text = "%s: tf.estimator is not in TensorFlow %s, which dropped it in 2.16: %s"
     return GraphmpError("GMP026", text % (place, tf.__version__, loader.CURE))
+
+
+def promoted(error: BaseException) -> str:
+    """The hint for an error that float64 met float32, which NumPy 2 may have caused; else empty.
+
+    NumPy 1 made float32 of `np.sqrt(2.0) * array` for a float32 array, NumPy 2 makes float64.
+    """
+    if not isinstance(error, (TypeError, ValueError)) or int(np.__version__.split(".")[0]) < 2:
+        return ""
+    if not _BOTH_WIDTHS.search(str(error)):
+        return ""
+    text = (
+        "NumPy %s makes float64 of a float32 array and a NumPy number, such as np.sqrt(2.0); NumPy"
+        " 1 made float32: pip install 'numpy<2'"
+    )
+    return text % np.__version__
 
 
 def ran_as_version_1(path: str) -> str:

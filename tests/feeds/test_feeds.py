@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import numpy as np
@@ -235,8 +236,45 @@ class TestArrays:
             ):
                 from_npz(str(tmp_path / name), [RATE], 2)
 
+    @pytest.mark.unit
+    def test_hostile_files(self, tmp_path):
+        sound = tmp_path / "sound.npz"
+        np.savez(str(sound), rate=np.ones(3))
+        whole = sound.read_bytes()
+        for number, data in enumerate(
+            (whole[:-30], whole.replace(b"NUMPY", b"NIMPY"), whole.replace(b"<f8", b"|?O"), b"PK")
+        ):
+            self.refused(tmp_path / ("%d.npz" % number), data)
+        np.savez_compressed(str(tmp_path / "bomb.npz"), rate=np.zeros(30_000_000, np.float32))
+        with pytest.raises(GraphmpError, match=r"GMP003: .*120,000,\d+ bytes of arrays in"):
+            from_npz(str(tmp_path / "bomb.npz"), [RATE], 2)
+        os.mkfifo(str(tmp_path / "pipe.npz"))
+        with pytest.raises(GraphmpError, match=r"GMP003: .*no regular file"):
+            from_npz(str(tmp_path / "pipe.npz"), [RATE], 2)
+
+    def refused(self, path, data):
+        path.write_bytes(data)
+        with pytest.raises(GraphmpError, match=r"GMP003: .*cannot be read as .npz") as error:
+            from_npz(str(path), [RATE], 2)
+        assert "\n" not in str(error.value)
+
 
 class TestFunctions:
+    @pytest.mark.unit
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "raise SystemExit(0)",
+            "def batches(step): raise SystemExit(0)",
+            "class Mute(Exception):\n  def __str__(self): raise ValueError\n"
+            "def batches(step): raise Mute",
+            "batches = dict.fromkeys",
+        ],
+    )
+    def test_foreign_code_does_not_end_the_command(self, tmp_path, text):
+        with pytest.raises(GraphmpError, match="GMP002: --data="):
+            self.batches(tmp_path, text)(0)
+
     def batches(self, folder, text, wanted=(X,), name="batches"):
         path = folder / "data.py"
         path.write_text("import numpy as np\n" + text)

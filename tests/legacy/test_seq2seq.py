@@ -15,6 +15,15 @@ SEQ2SEQ = ContribModule("seq2seq")
 WRAPPER = ContribModule("seq2seq.python.ops.attention_wrapper")
 SEARCH = ContribModule("seq2seq.python.ops.beam_search_decoder")
 ON_1 = internals.on_tensorflow_1()
+PUBLIC = """
+    AttentionMechanism AttentionWrapper AttentionWrapperState BahdanauAttention
+    BahdanauMonotonicAttention BasicDecoder BasicDecoderOutput BeamSearchDecoder
+    BeamSearchDecoderOutput BeamSearchDecoderState CustomHelper Decoder FinalBeamSearchDecoderOutput
+    GreedyEmbeddingHelper Helper InferenceHelper LuongAttention LuongMonotonicAttention
+    SampleEmbeddingHelper ScheduledEmbeddingTrainingHelper ScheduledOutputTrainingHelper
+    TrainingHelper dynamic_decode gather_tree hardmax monotonic_attention safe_cumprod sequence_loss
+    tile_batch
+"""
 
 
 def attending(mechanism=SEQ2SEQ.BahdanauAttention, **options):
@@ -265,3 +274,12 @@ def test_both_kinds_of_control_flow_compute_the_same():
             (tf.enable_control_flow_v2 if was_on else tf.disable_control_flow_v2)()
     for one, other in zip(*(tf.nest.flatten(values) for values in found)):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.unit
+@pytest.mark.skipif(ON_1, reason="1.15.5 has its own contrib")
+def test_public_names_are_those_of_contrib(monkeypatch):
+    monkeypatch.setitem(vars(SEQ2SEQ), "python", ContribModule("seq2seq.python"))
+    assert sorted({*SEQ2SEQ.__all__} - {"python"}) == PUBLIC.split()
+    helpers = ContribModule("seq2seq.python.ops.helper").__all__
+    assert sorted(helpers) == [name for name in PUBLIC.split() if name.endswith("Helper")]

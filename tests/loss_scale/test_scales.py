@@ -30,6 +30,8 @@ def test_the_scale_stays_above_its_floor_and_finite(graph):
         for good, value in [(True, 2.0**127), (False, 2.0**126), (False, 2.0**126)]:
             session.run(step, {finite: good})
             assert session.run([scale.current, scale.variables[0]]) == [value, value]
+        session.run(tf.assign(scale.variables[0], 1.0))  # as a checkpoint of other options does
+        assert session.run(scale.current) == 2.0**126
 
 
 @pytest.mark.unit

@@ -130,6 +130,19 @@ def test_where_gradient_code_ends(graph, loss, averaged):
     )
 
 
+def test_ones_like_a_value_start_gradients(graph):
+    """Ones that the user gives, and no fill."""
+    w = tf.get_variable("w", [8, 6])
+    value = tf.reduce_mean(tf.square(tf.matmul(tf.placeholder(tf.float32, [4, 8], "x"), w)))
+    (gradient,) = tf.gradients(value, w, grad_ys=tf.raw_ops.OnesLike(x=value))
+    tf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, w)], name="train")
+    meta_graph = tf.train.export_meta_graph(graph=graph)
+    meta_graph.ClearField("collection_def")
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    one, other = conversion(meta_graph, names), conversion(renamed(meta_graph, names), {})
+    assert len(one.losses) == 1 and other.losses == one.losses
+
+
 def exported(name):
     meta_graph = tf.train.export_meta_graph(graph=shaped(name))
     meta_graph.ClearField("collection_def")

@@ -7,11 +7,13 @@ import collections
 import pytest
 import tensorflow.compat.v1 as tf
 
+import graphmp
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.scaling.plan.skip_plan import activations, plan_skips
 from tests.support.models import two_layers
 from tests.support.painting import built
 from tests.support.scaled import losses_of
+from tests.support.structure import of_op
 from tests.support.training_graphs import SHAPES, adam, net, sgd, square, vectors
 
 pytestmark = pytest.mark.unit
@@ -298,3 +300,22 @@ def test_an_average_of_the_input_ahead_of_the_gradients_goes_by_its_value():
             adam().minimize(square(net(tf.identity(x))), name="train")
 
     assert Plan(built(build)).by_value == {"seen"}
+
+
+def test_a_step_that_goes_uphill_first_is_one_step():
+    """Its second update is skipped if the first one was."""
+
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 1), use_resource=True)
+        with tf.control_dependencies([sgd().minimize(-square(tf.matmul(x, w)))]):
+            again = w.read_value()
+        gradient = tf.gradients(square(tf.matmul(x, again)), again)[0]
+        sgd().apply_gradients([(gradient, w)], name="train")
+
+    meta_graph = built(build)
+    graph, losses = losses_of(meta_graph)
+    step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
+    assert step.within == [[], [0]]
+    both = {"graphmp/loss_scale/finite", "graphmp/loss_scale_1/finite"}
+    conjunctions = of_op(graphmp.convert(meta_graph).meta_graph, "LogicalAnd")
+    assert both in [set(node.input) for node in conjunctions]

@@ -208,12 +208,15 @@ def builds_in_forks(forks: Forks, folder: pathlib.Path) -> Any:
     script = folder / "build_in_fork.py"
     script.write_text("import sys\nfrom graphmp.conversion.child import main\nmain(sys.argv[1])\n")
 
-    def run_build(command: Sequence[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+    def run_build(
+        command: Sequence[str], stdout: Any, **_: Any
+    ) -> subprocess.CompletedProcess[bytes]:
         ended = forks.run(str(script), command[-1], flags=None)
-        return subprocess.CompletedProcess(command, ended.status, (ended.out + ended.err).encode())
+        stdout.write((ended.out + ended.err).encode())
+        return subprocess.CompletedProcess(command, ended.status)
 
     return types.SimpleNamespace(
-        run=run_build, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT
+        run=run_build, DEVNULL=subprocess.DEVNULL, STDOUT=subprocess.STDOUT
     )
 
 

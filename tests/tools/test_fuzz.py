@@ -68,7 +68,9 @@ def test_a_hang_is_ended(runner, monkeypatch):
     assert runner.run_case(lambda rng: runner.Case(["--version"], wait), "x", 1, 0).kind == "hang"
 
 
-@pytest.mark.parametrize("family", ["kinds", "flagfiles", "reports", "signals", "faults", "bytes"])
+@pytest.mark.parametrize(
+    "family", ["kinds", "flagfiles", "reports", "signals", "faults", "bytes", "measured"]
+)
 def test_a_family(fuzz, capsys, family):
     assert fuzz.main(["--cases=3", "--family=" + family]) == 0
     lines = capsys.readouterr().out.splitlines()

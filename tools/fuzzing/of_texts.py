@@ -23,12 +23,12 @@ def of_reports(rng: random.Random) -> Case:
     _conversion("out")
     if rng.random() < 0.2:
         audit = {"schema": "graphmp.audit/1", "overflowed": ["MatMul:0"], "steps": 1}
-        data = _of_json(rng, audit)
+        data = of_json(rng, audit)
         pathlib.Path("audit.json").write_bytes(data)
         argv = ["convert", "out/original.meta", "-o", "new", "--ranges=audit.json"]
         return Case(argv, lambda status: _accepted(status, "audit.json", schemas.AUDIT))
     report = pathlib.Path("out/report.json")
-    data = _of_json(rng, json.loads(report.read_text(encoding="utf-8")))
+    data = of_json(rng, json.loads(report.read_text(encoding="utf-8")))
     report.write_bytes(data)
     graphs = ["out/original.meta", "out/converted.meta"]
     kind = rng.choice(["check", "check", "diff", "form", "explain", "stale"])
@@ -69,7 +69,7 @@ def _conversion(folder: str) -> None:
         pathlib.Path(folder, name).write_bytes(data)
 
 
-def _of_json(rng: random.Random, value: Any) -> bytes:
+def of_json(rng: random.Random, value: Any) -> bytes:
     """A JSON value with other values in places, or a text that is hardly JSON."""
     kind = rng.random()
     if kind < 0.1:

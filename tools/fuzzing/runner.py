@@ -36,6 +36,7 @@ BAD = (
 )
 BROKEN = "broken case"  # a fault of the fuzzer
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_TRACEBACK = re.compile(r"^Traceback \(most recent call last\)", re.MULTILINE)
 _OF_TENSORFLOW = re.compile(r"^(\d{4}-\d\d-\d\d |WARNING:|[IWEF]\d{4} |To enable )")
 
 
@@ -46,12 +47,14 @@ class Case(NamedTuple):
         argv: the arguments of graphmp.
         judge: gets the exit status; returns one of BAD, or nothing. It runs after the command, in
             its process, without limits.
+        processor: seconds that it may take, with the processes that it starts.
         prints: whether stdout is shown to a person; JSON isn't, nor is Markdown.
     """
 
     argv: List[str]
     judge: Callable[[int], str] = lambda status: ""
     prints: bool = True
+    processor: int = CPU
 
 
 Family = Callable[[random.Random], Case]
@@ -104,7 +107,7 @@ def _child(family: Family, rng: random.Random, place: pathlib.Path) -> None:
         case = family(rng)
         (place / "argv").write_bytes(ascii(case.argv).encode())
         (place / "prints").write_text("yes" if case.prints else "")
-        _limit()
+        _limit(case.processor)
         try:
             status = run_command(["graphmp", *case.argv])
         except SystemExit as ended:
@@ -134,11 +137,11 @@ def _leftovers(folder: str) -> List[str]:
     ]
 
 
-def _limit() -> None:
+def _limit(seconds: int) -> None:
     size = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + 2 * MEMORY, resource.RLIM_INFINITY))
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used) + CPU, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used) + seconds, resource.RLIM_INFINITY))
 
 
 def _unlimit() -> None:
@@ -183,7 +186,7 @@ def _judged(place: pathlib.Path, status: int, used: Any, ended: bool) -> Verdict
         return found("signal")
     if verdict == BROKEN:
         return found(BROKEN)
-    if "Traceback (most recent call last)" in err + out or "error GMP099" in err:
+    if _TRACEBACK.search(err + out) or "error GMP099" in err:
         return found("traceback")
     shown = err + (out if _read(place / "prints") else "")
     if _CONTROL.search(shown):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import re
@@ -40,7 +41,7 @@ _WRITES_TO_STDERR = int(google.protobuf.__version__.split(".")[0]) < 4
 _silencing = threading.Lock()
 
 
-def parse_graph(path: Path, tag: str = "") -> Tuple[str, tf.MetaGraphDef]:
+def parse_graph(path: Path, tag: str = "") -> Tuple[str, tf.MetaGraphDef, str]:
     """Parse a MetaGraphDef, a GraphDef or a SavedModel, binary or text, by its content.
 
     A protobuf parser accepts many files of other formats, because it keeps unknown fields. A form
@@ -53,7 +54,8 @@ def parse_graph(path: Path, tag: str = "") -> Tuple[str, tf.MetaGraphDef]:
             there is only one graph.
 
     Returns:
-        The file that was read, and the MetaGraphDef; a GraphDef is wrapped into one.
+        The file that was read, the MetaGraphDef, around a GraphDef if that was read, and the
+        SHA-256 of the bytes.
 
     Raises:
         GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph, GMP002 if the
@@ -61,7 +63,8 @@ def parse_graph(path: Path, tag: str = "") -> Tuple[str, tf.MetaGraphDef]:
     """
     file = _file_of(path)
     refuse_half_replaced(pathlib.Path(file))
-    form, meta_graphs = _parse(file, read_bytes(file, _TOO_LARGE - 1))
+    data = read_bytes(file, _TOO_LARGE - 1)
+    form, meta_graphs = _parse(file, data)
     if form == SAVED_MODEL:
         meta_graph = saved_model.select(meta_graphs, tag, file)
         if not _has_nodes(meta_graph.graph_def):
@@ -73,7 +76,7 @@ def parse_graph(path: Path, tag: str = "") -> Tuple[str, tf.MetaGraphDef]:
         )
     else:
         meta_graph = meta_graphs[0]
-    return file, meta_graph
+    return file, meta_graph, hashlib.sha256(data).hexdigest()
 
 
 def _file_of(path: Path) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-__all__ = ["gather_tree", "gather_tree_from_array", "tile_batch"]
+__all__ = ["gather_tree", "tile_batch"]
 
 
 def tile_batch(t: Any, multiplier: int, name: Optional[str] = None) -> Any:

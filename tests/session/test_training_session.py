@@ -1,0 +1,53 @@
+"""Graphs that TensorFlow refuses, in a session of their own."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.session.steps.training_session import TrainingSession, import_nodes
+from graphmp.wording import first_line
+from tests.support import hostile_graphs as hostile
+
+
+def opened(meta_graph, *importer):
+    with TrainingSession(meta_graph, [], tf.ConfigProto(), *importer) as session:
+        return [op.name for op in session.graph.get_operations()]
+
+
+def test_stale_shapes_are_dropped():
+    stale = hostile.made(hostile.TOLERATED["stale shapes"])
+    assert "out" in opened(stale)
+    assert opened(stale) == opened(stale, import_nodes) == opened(hostile.base())
+    assert "_output_shapes" in hostile.node(stale, "out").attr
+
+
+@pytest.mark.parametrize("name", ["unknown op", "missing attribute"])
+def test_what_is_refused_is_one_line(name):
+    with pytest.raises(GraphmpError, match="GMP029: TensorFlow does not import the graph: "):
+        opened(hostile.made(hostile.TOLERATED[name]))
+
+
+def test_a_version_that_is_none():
+    graph = hostile.base()
+    graph.meta_info_def.tensorflow_version = "\n"
+    graph.collection_def["losses"].node_list.value.append("out:0")
+    try:
+        assert "out" in opened(graph)
+    except GraphmpError as error:
+        assert error.code == "GMP029"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        (
+            "Graph execution error:\n\nRetval[1] does not have value",
+            "Retval[1] does not have value",
+        ),
+        ("Graph execution error:\n\nDetected at\nNode: 'x'\nbroken", "broken"),
+        ("plain\nmore", "plain"),
+    ],
+)
+def test_the_line_that_says_it(text, line):
+    assert first_line(ValueError(text)) == line
