@@ -128,10 +128,11 @@ class _Doors:
         )
 
     def make_callable_from_options(
-        self, original: Callable[..., Any], session: Any, options: Any
+        self, original: Callable[..., Any], session: Any, callable_options: Any
     ) -> Any:
-        fetches: List[str] = list(options.fetch) + list(options.target)
-        return _Announced(original(session, options), lambda: self._listener(session, fetches))
+        fetches: List[str] = list(callable_options.fetch) + list(callable_options.target)
+        made = original(session, callable_options)
+        return _Announced(made, lambda: self._listener(session, fetches))
 
 
 _DOORS: Dict[Listener, _Doors] = {}

@@ -250,3 +250,12 @@ def test_a_second_optimizer_through_a_loop():
                 session.run(late, feed)
             assert session.run(other, feed) < before
             assert session.run([loss, train], feed)[0] < losses[0] * 2
+
+
+def test_a_saver_called_with_names(session, tmp_path):
+    saver = tf.train.Saver()
+    path = saver.save(sess=session, save_path=str(tmp_path / "model"))
+    before = session.run("layer0/w:0")
+    session.run(fetches="train", feed_dict=FEED)
+    saver.restore(sess=session, save_path=path)
+    np.testing.assert_array_equal(session.run(fetches="layer0/w:0"), before)

@@ -118,3 +118,22 @@ def test_other_way_round():
     """An original is no conversion of its conversion."""
     graph = built("plain", False)
     assert not verify(converted(graph), graph).ok
+
+
+@pytest.mark.unit
+def test_a_switch_for_each_tensor_of_the_first_step(graph):
+    """As earlier conversions have it."""
+    SHAPES["plain"].build()
+    original = tf.train.export_meta_graph()
+    other = converted(original)
+    for row in [node for node in other.graph_def.node if node.name.endswith("/row")]:
+        del row.input[-1]
+        switch = other.graph_def.node.add(name=row.name[:-3] + "own_switch", op="Switch")
+        switch.attr["T"].CopyFrom(row.attr["T"])
+        switch.input.extend([row.input[0], "graphmp/loss_scale/first_step"])
+        row.input[0] = switch.name + ":1"
+    for name in ("switch", "taken"):
+        shared = "graphmp/loss_scale/first_step/largest_of/" + name
+        (node,) = (node for node in other.graph_def.node if node.name == shared)
+        other.graph_def.node.remove(node)
+    assert open_claims(original, other) == {}

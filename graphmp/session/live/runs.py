@@ -39,7 +39,10 @@ def install(find: Finder) -> None:
 
 
 class _MappedDoors:
-    """One method for each way to run a graph."""
+    """One method for each way to run a graph.
+
+    Parameters have TensorFlow's names: scripts may give them by name.
+    """
 
     def _find(self, session: Any) -> Optional[LiveGraph]:
         if getattr(_AS_THEY_ARE, "on", False):
@@ -113,12 +116,12 @@ class _MappedDoors:
 
         return run
 
-    def make_callable_from_options(self, original: Any, session: Any, options: Any) -> Any:
+    def make_callable_from_options(self, original: Any, session: Any, callable_options: Any) -> Any:
         live = self._find(session)
         return (
-            original(session, options)
+            original(session, callable_options)
             if live is None
-            else _Callable(original, session, options, live)
+            else _Callable(original, session, callable_options, live)
         )
 
     def partial_run_setup(
@@ -143,19 +146,19 @@ class _MappedDoors:
         live.set_up(handle)
         return handle
 
-    def restore(self, original: Any, saver: Any, session: Any, path: Any) -> None:
-        original(saver, session, path)
-        live = self._find(session)
+    def restore(self, original: Any, saver: Any, sess: Any, save_path: Any) -> None:
+        original(saver, sess, save_path)
+        live = self._find(sess)
         if live is not None:
-            live.restored(session, str(path))
+            live.restored(sess, str(save_path))
 
     def save(
-        self, original: Any, saver: Any, session: Any, path: Any, *args: Any, **kwargs: Any
+        self, original: Any, saver: Any, sess: Any, save_path: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        live = self._find(session)
+        live = self._find(sess)
         if live is not None:
-            live.checkpoint(str(path))
-        return original(saver, session, path, *args, **kwargs)
+            live.checkpoint(str(save_path))
+        return original(saver, sess, save_path, *args, **kwargs)
 
 
 _FINDERS: List[Finder] = []
