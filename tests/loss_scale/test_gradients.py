@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.loss_scale import scales
-from graphmp.loss_scale.gradients import all_finite, unscale
+from graphmp.loss_scale.gradients import all_finite, all_finite_by_sums, unscale
 
 SIZES = (2, 3, 1)
 
@@ -30,8 +30,9 @@ def feed(bad=None, value=None):
     return fed
 
 
-def test_one_value_of_any_gradient_decides(gradients):
-    finite = all_finite(gradients, "loss_scale")
+@pytest.mark.parametrize("check", [all_finite, all_finite_by_sums])
+def test_one_value_of_any_gradient_decides(gradients, check):
+    finite = check(gradients, "loss_scale")
     with tf.Session() as session:
         assert session.run(finite, feed())
         for bad in range(len(SIZES)):
