@@ -244,10 +244,9 @@ def page(measured: Sequence[Dict[str, Any]]) -> str:
 
 
 def _row(recipe: Dict[str, Any], version: str, row: Dict[str, Any]) -> str:
-    link = "[%s](https://github.com/%s), `%s`" % (
-        recipe["project"], recipe["project"],
-        " ".join([*recipe.get("flags", ()), recipe["command"][0]]),
-    )  # fmt: skip
+    script = recipe["command"][: 2 if recipe["command"][0] == "-m" else 1]
+    run_as = " ".join([*recipe.get("flags", ()), *script])
+    link = "[%s](https://github.com/%s), `%s`" % (recipe["project"], recipe["project"], run_as)
     losses = [" to ".join("%.4g" % loss for loss in pair) if pair else "" for pair in row["losses"]]
     result = row["converted"] or row["float16"].replace("|", "\\|")
     edits = ", ".join(sorted({edit[0] for edit in recipe.get("edits", ())})) or "none"
