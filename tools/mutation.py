@@ -319,33 +319,39 @@ def _write(path: pathlib.Path, text: str) -> None:
     os.utime(path, (later, later))
 
 
-def _outcome(
-    mutant: Mutant, tests: Sequence[str], tree: pathlib.Path, limit: int
-) -> Dict[str, Any]:
-    """Plant a mutant in a tree, test it, and remove it again."""
-    path, report = tree / mutant.path, tree.parent / (tree.name + ".failed")
-    text = path.read_text()
-    start = time.time()
+def _failed(tests: Sequence[str], tree: pathlib.Path, limit: int) -> str:
+    """The first of some tests that fails on a tree, or how its process ended; empty if none."""
+    report = tree.parent / (tree.name + ".failed")
     with contextlib.suppress(FileNotFoundError):
         report.unlink()
-    _write(path, _mutated(mutant))
-    try:
-        process = multiprocessing.get_context("fork").Process(
-            target=_test_in_fork, args=(str(tree), tests, str(report), limit)
-        )
-        process.start()
-        process.join()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # includes processes started by the tests
-    finally:
-        _write(path, text)
-    by = (
+    process = multiprocessing.get_context("fork").Process(
+        target=_test_in_fork, args=(str(tree), tests, str(report), limit)
+    )
+    process.start()
+    process.join()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # includes processes started by the tests
+    return (
         report.read_text()
         if report.exists()
         else "its end by signal %d" % -process.exitcode
         if process.exitcode < 0
         else ""
     )
+
+
+def _outcome(
+    mutant: Mutant, tests: Sequence[str], tree: pathlib.Path, limit: int
+) -> Dict[str, Any]:
+    """Plant a mutant in a tree, test it, and remove it again."""
+    path = tree / mutant.path
+    text = path.read_text()
+    start = time.time()
+    _write(path, _mutated(mutant))
+    try:
+        by = _failed(tests, tree, limit)
+    finally:
+        _write(path, text)
     return {
         "mutant": mutant._asdict(),
         "killed by": by,
@@ -394,15 +400,21 @@ def run(
         len(trees)
     ) as pool:
         free = list(trees)
+        known_to_fail: Dict[str, bool] = {}
+
+        def fails_anyway(test: str, tree: pathlib.Path, limit: int) -> bool:
+            """Whether a test fails in such a process without any fault."""
+            if test not in known_to_fail:
+                known_to_fail[test] = bool(_failed([test], tree, limit))
+            return known_to_fail[test]
 
         def test(mutant: Mutant) -> None:
-            tree = free.pop()
-            row = _outcome(
-                mutant,
-                again.split() if again else choice.tests(mutant),
-                tree,
-                int(60 + 20 * budget),
-            )
+            tree, limit = free.pop(), int(60 + 20 * budget)
+            tests = again.split() if again else choice.tests(mutant)
+            row = _outcome(mutant, tests, tree, limit)
+            while row["killed by"] in tests and fails_anyway(row["killed by"], tree, limit):
+                tests = [test for test in tests if test != row["killed by"]]
+                row = _outcome(mutant, tests, tree, limit)
             free.append(tree)
             with results.open("a") as file:
                 file.write(json.dumps(row) + "\n")

@@ -182,6 +182,14 @@ def test_a_group_follows_its_float32_member():
     assert kept.because["read"] == "again"
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize("epsilon, half", [(1e-3, True), (1e-12, False)])
+def test_a_root_that_is_kept_off_zero_ends_the_chain(epsilon, half):
+    lines = ["x Placeholder", "variance Square x", "e Const", "sum Add variance e", "r Rsqrt sum"]
+    lines += ["m MatMul x x", "k Mul m r", "n MatMul k k"]
+    assert ("k" in decide(graph(*lines, e=epsilon)).half) == half
+
+
 _ARRAY = (
     "x Placeholder shape=[4,4]", "w Const", "size Const", "index Const", "m MatMul x w", "e Exp x",
     "array TensorArrayV3 size dtype=float32 clear_after_read=false",

@@ -247,6 +247,31 @@ def test_times_as_json(tool, capsys):
     assert "failure" not in row
 
 
+@pytest.mark.unit
+def test_what_a_scale_adds_to_a_step(tool, capsys):
+    """By the times of rounds: the share of the step, and the larger of the two bounds."""
+    time_scale, elements = tool("time_scale"), 250000
+    rounds = {"none": [[0.1], [0.2]], "dynamic": [[0.11], [0.22]], "read": [[0.002], [0.002]]}
+    row = time_scale.summary("a graph", 8, rounds, [elements, elements])
+    assert row["megabytes"] == pytest.approx(2) and row["gradients"] == 2
+    assert row["step"] == pytest.approx(0.02**0.5)
+    assert row["added"] == pytest.approx([0.1 * row["step"]] * 3)
+    assert row["bound"] == pytest.approx(0.004)
+    time_scale.show([row])
+    last = capsys.readouterr().out.splitlines()[-1].split()
+    assert last[-5:] == ["[14.142,", "14.142]", "10.0%", "2.000", "4.000"]
+
+
+@pytest.mark.slow
+def test_a_scale_is_timed_beside_none(tool, capsys):
+    """The scale's ops are in the trace: a division and a sum for each gradient."""
+    assert tool("time_scale").main(["nodes:200@4", "--rounds=2", "--trace", "--json"]) in (0, 1)
+    row = json.loads(capsys.readouterr().out)
+    added = {op: nodes for op, _, nodes in row["ops"]}
+    assert added["RealDiv"] == added["Sum"] == row["gradients"] > 0
+    assert row["step"] > 0 and row["read"] > 0 and row["batch"] == 4
+
+
 @pytest.mark.slow
 def test_memory_as_multiples_of_the_file(tool, capsys):
     assert tool("time_rewrite").main(["--nodes", "3000", "--memory", "--json"]) == 0
