@@ -204,6 +204,12 @@ def test_clip_is_over_the_global_norm_after_the_unscale(graph):
     x, y = vectors()
     norm = tf.global_norm([g for g, _ in build(x, y)])
     assert run(norm, {x: VECTORS, y: TARGETS + 10}) == pytest.approx(5.0, rel=1e-5)
+    squared = [
+        op.inputs[0].op.type
+        for op in graph.get_operations()
+        if op.type == "L2Loss" and op.name.startswith("graphmp/")
+    ]
+    assert squared == ["RealDiv"] * 4  # by the loss scale
 
 
 @pytest.mark.unit
@@ -268,6 +274,18 @@ def test_the_scale_stops_at_its_floor_and_float32s_largest(graph):
         for _ in range(3):
             sess.run(train, {x: VECTORS, factor: 0.0})
         assert sess.run(scale) == np.float32(2e30)
+
+
+@pytest.mark.unit
+def test_a_loss_in_half_precision_is_scaled_in_float32(graph):
+    @fixed
+    def build(x):
+        loss = tf.cast(tf.reduce_mean(tf.layers.dense(x, 1)), tf.float16)
+        return tf.gradients(loss, tf.trainable_variables())
+
+    build(vectors()[0])
+    (scaled,) = (op for op in graph.get_operations() if op.name.endswith("/scaled_loss"))
+    assert scaled.outputs[0].dtype == tf.float32
 
 
 def test_user_given_grad_ys_are_scaled(graph):
