@@ -43,7 +43,7 @@ data, a few seconds of training on a CPU, in float32 and in float16. Seeds are t
 most set none: losses are to be of one size, not equal. A run that takes longer than the limit is
 interrupted, so that its last loss may be an earlier step's. Seconds are of processor time, imports
 included, on cores that emulate float16; where they are called elapsed, the machine was busy.
-Packages are the newest for each Python, with Keras 2.3.1 and SciPy 1.7.3 beside 1.15.5; a script
+Packages are the newest for each Python, but gym 0.17.3, and Keras 2.3.1 beside 1.15.5; a script
 for which NumPy 2 or they are too new counts as one that doesn't run. Made %s.
 
 """
@@ -112,7 +112,7 @@ def measured_row(recipe: Dict[str, Any], repos: pathlib.Path, limit: float) -> D
     covered, steps = (list(each.finditer(mixed.text)) for each in (_COVERED, _STEPS))
     row: Dict[str, Any] = {
         "float32": _ended(plain),
-        "float16": _ended(mixed),
+        "float16": _ended(mixed) or ("" if steps else "nothing was trained"),
         "converted": "%s of %s" % covered[-1].groups() if covered else "",
         "steps": int(steps[-1].group(1)) if steps else 0,
         "skipped": int(steps[-1].group(2)) if steps else 0,
@@ -244,10 +244,9 @@ def page(measured: Sequence[Dict[str, Any]]) -> str:
 
 
 def _row(recipe: Dict[str, Any], version: str, row: Dict[str, Any]) -> str:
-    link = "[%s](https://github.com/%s), `%s`" % (
-        recipe["project"], recipe["project"],
-        " ".join([*recipe.get("flags", ()), recipe["command"][0]]),
-    )  # fmt: skip
+    script = recipe["command"][: 2 if recipe["command"][0] == "-m" else 1]
+    run_as = " ".join([*recipe.get("flags", ()), *script])
+    link = "[%s](https://github.com/%s), `%s`" % (recipe["project"], recipe["project"], run_as)
     losses = [" to ".join("%.4g" % loss for loss in pair) if pair else "" for pair in row["losses"]]
     result = row["converted"] or row["float16"].replace("|", "\\|")
     edits = ", ".join(sorted({edit[0] for edit in recipe.get("edits", ())})) or "none"
