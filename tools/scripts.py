@@ -194,6 +194,7 @@ def watched(
         child = subprocess.Popen(
             list(command), cwd=str(place), env=environment, stdin=subprocess.DEVNULL,
             stdout=written, stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=_heeds_interrupts,
         )  # fmt: skip
         stopped, start = False, time.time()
         for more, number in ((0, signal.SIGINT), (PATIENCE, signal.SIGKILL)):
@@ -210,6 +211,11 @@ def watched(
         text = written.read()
     losses = [float(each) for each in re.findall(loss, text, re.MULTILINE)] if loss else []
     return Ran(status, stopped, seconds, losses, text)
+
+
+def _heeds_interrupts() -> None:
+    """Undo what a shell's background jobs inherit: they ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def processor_seconds(pid: int) -> float:

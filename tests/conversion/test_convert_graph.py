@@ -249,7 +249,7 @@ def test_a_flag_for_built_graphs_takes_the_rewrite(folder, built_in_forks, capfd
 
 @pytest.mark.unit
 def test_what_is_no_graph():
-    with pytest.raises(GraphmpError, match="found list; accepted are a MetaGraphDef"):
+    with pytest.raises(GraphmpError, match="found list; accepted is a MetaGraphDef"):
         package.convert([1])
 
 

@@ -50,8 +50,9 @@ def another_variable(nodes):
 
 
 def one_is_not_checked(nodes):
-    stack = nodes["graphmp/loss_scale/stack"]
-    stack.input[1] = stack.input[0]
+    for name in ("AddN", "stack"):
+        flag = nodes["graphmp/loss_scale/" + name]
+        flag.input[1] = flag.input[0]
 
 
 def scale_grows_on_overflow(nodes):
