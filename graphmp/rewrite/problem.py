@@ -8,6 +8,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.structure.calls import functions_by_name
 from graphmp.graph.structure.functions import called_functions
 from graphmp.policy.policy import Policy
 from graphmp.scaling.plan.plan import ScalePlan
@@ -64,9 +65,7 @@ def bodies(meta_graph: tf.MetaGraphDef, op_defs: OpDefs) -> Iterator[Body]:
     """The bodies that can be rewritten, the main graph first."""
     called = called_functions(meta_graph.graph_def)
     yield Body("", meta_graph.graph_def, None)
-    functions = {
-        function.signature.name: function for function in meta_graph.graph_def.library.function
-    }
+    functions = functions_by_name(meta_graph.graph_def)
     for name in called:
         graph_def = as_graph(functions[name], op_defs)
         if graph_def is not None:

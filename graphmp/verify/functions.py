@@ -20,6 +20,7 @@ from typing import (
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state import writing_functions
+from graphmp.graph.structure.calls import functions_by_name
 from graphmp.naming import in_body
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
@@ -77,10 +78,7 @@ class Functions:
     ):
         self._graphs, self._devices = (original, converted), devices
         self._op_defs = (OpDefs(original), OpDefs(converted))
-        self._libraries = tuple(
-            {function.signature.name: function for function in graph.graph_def.library.function}
-            for graph in self._graphs
-        )
+        self._libraries = tuple(functions_by_name(graph.graph_def) for graph in self._graphs)
         self._without_main = tuple(map(_library, self._graphs))
         self._writing = tuple(map(_writing, self._graphs))
         self._bodies: Dict[Tuple[str, str], Optional[BodyFindings]] = {}
@@ -187,7 +185,7 @@ class Functions:
                 )
                 self.faults.append(Fault(name, "is a function that can't be compared: %s" % why))
                 return None
-            sides.append(Side(graph, graph_def, op_defs, name, writing=writing))
+            sides.append(Side(graph, graph_def, op_defs, name, None, writing, library))
         faults = [
             Fault(in_body(name, fault.node), fault.text)
             for name, side in zip(pair, sides)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, Container, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Container,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Set,
+)
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state import State, definitions, variable_keys
 from graphmp.graph.structure.branches import Conditions, conditions
+from graphmp.graph.structure.calls import functions_by_name
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.once import once
@@ -58,8 +71,9 @@ class Side:
         function: str = "",
         view: Optional[GraphView] = None,
         writing: Optional[Callable[[], AbstractSet[str]]] = None,
+        library: Optional[Mapping[str, Any]] = None,
     ):
-        """Read the edges, unless `view` is a view of the body."""
+        """Read the edges, unless `view` is a view of the body, and the functions, unless given."""
         self._writing = writing
         self.meta_graph, self.function = meta_graph, function
         self.arguments = [node.name for node in graph_def.node if node.op == ARGUMENT]
@@ -70,9 +84,7 @@ class Side:
         self.op_defs = OpDefs(meta_graph) if op_defs is None else op_defs
         self._dtypes: Dict[Port, int] = {}
         self._signatures: Dict[str, Optional[Signature]] = {}
-        self.library = {
-            function.signature.name: function for function in meta_graph.graph_def.library.function
-        }
+        self.library = functions_by_name(meta_graph.graph_def) if library is None else library
 
     def signature(self, name: str) -> Optional[Signature]:
         """The types of a node's inputs and outputs; None for an unknown op."""
@@ -115,7 +127,13 @@ class Side:
     @once
     def state(self) -> State:
         """The writes of the graph."""
-        return State(self.meta_graph, self.view, self.op_defs.get, writing=self._writing)
+        return State(
+            self.meta_graph,
+            self.view,
+            self.op_defs.get,
+            writing=self._writing,
+            library=self.library.keys(),
+        )
 
     @once
     def frames(self) -> Frames:

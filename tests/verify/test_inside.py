@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.calls import functions_named
+from graphmp.graph.structure.calls import functions_by_name, functions_named
 from graphmp.policy.dtypes import BOOL, FLOAT32
 from graphmp.verify import verify
+from tests.support import hostile_graphs as hostile
 from tests.support.proved import converted, open_claims
 from tests.support.training_inside import GRADIENTS, INSIDE, STEPS, built
 from tests.support.turns import in_turn
@@ -387,3 +388,20 @@ def test_all_have_faults():
     assert {build.__name__ for build in (*STEPS, *GRADIENTS)} - set(FAULTS) == {
         "step_in_a_function_counted_outside"
     }
+
+
+@pytest.mark.unit
+def test_the_library_is_read_as_often_for_many_functions_as_for_few(monkeypatch):
+    """So that time is linear in the functions."""
+
+    def reads(count):
+        graph = hostile.many_functions(count)
+        seen = []
+        for module in ("graphmp.verify.sides", "graphmp.graph.state.state"):
+            monkeypatch.setattr(
+                module + ".functions_by_name", lambda g: seen.append(g) or functions_by_name(g)
+            )
+        assert verify(graph, graph).claims
+        return len(seen)
+
+    assert reads(40) == reads(20) > 0

@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.stored import StoredMetaGraph
+from graphmp.graph.structure.calls import functions_by_name
 from graphmp.graph.structure.view import CONTROL, GraphView, Port, view_of
 from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.tf_hooks.bodies import RESULTS
@@ -30,7 +31,7 @@ def pairs(before: StoredMetaGraph, after: StoredMetaGraph) -> Iterator[Pair]:
 
 def library(meta_graph: tf.MetaGraphDef) -> Dict[str, Any]:
     """The functions of a graph by name."""
-    return {function.signature.name: function for function in meta_graph.graph_def.library.function}
+    return functions_by_name(meta_graph.graph_def)
 
 
 def function_port(text: str) -> Port:

@@ -6,7 +6,7 @@ from typing import Dict, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.calls import with_callers
+from graphmp.graph.structure.calls import functions_by_name, with_callers
 from graphmp.graph.structure.view import CONTROL, GraphView, parse_input
 from graphmp.policy.op_sets import ENTERS
 
@@ -73,7 +73,7 @@ def _colocate(node: tf.NodeDef, after: GraphView, names: Dict[str, str]) -> None
 
 def changed_functions(before: tf.GraphDef, after: tf.GraphDef) -> Set[str]:
     """Functions whose bodies the conversion changed, and their callers."""
-    old = {function.signature.name: function for function in before.library.function}
+    old = functions_by_name(before)
     return with_callers(
         after, {f.signature.name for f in after.library.function if old.get(f.signature.name) != f}
     )

@@ -14,7 +14,7 @@ from graphmp.graph.state.state_kinds import (
     returned_references,
     takes,
 )
-from graphmp.graph.structure.calls import functions_named, with_callers
+from graphmp.graph.structure.calls import functions_by_name, functions_named, with_callers
 from graphmp.graph.structure.view import Consumer, GraphView, Port, parse_input
 from graphmp.once import once
 from graphmp.policy.dtypes import RESOURCE
@@ -52,6 +52,7 @@ class State:
         definition: Callable[[str], Any] = _nobody_knows,
         ends: AbstractSet[str] = frozenset(),
         writing: Optional[Callable[[], AbstractSet[str]]] = None,
+        library: Optional[AbstractSet[str]] = None,
     ):
         """Read the collections of variables once.
 
@@ -62,6 +63,7 @@ class State:
                 given a reference counts as writing it.
             ends: nodes that pass a handle on to something that writes it; they count as writes.
             writing: returns `writing_functions` of the library, where many bodies share it.
+            library: names of the functions, likewise.
         """
         self._meta_graph = meta_graph
         self._writing = writing or (lambda: writing_functions(meta_graph.graph_def))
@@ -73,9 +75,9 @@ class State:
             for key in variable_keys(meta_graph)
             for d in definitions(meta_graph, key)
         }
-        self._library = {
-            function.signature.name for function in meta_graph.graph_def.library.function
-        }
+        self._library = (
+            functions_by_name(meta_graph.graph_def).keys() if library is None else library
+        )
         self.initializers = frozenset(self._initializers())
 
     @once
@@ -196,7 +198,7 @@ def variable_keys(meta_graph: tf.MetaGraphDef) -> List[str]:
 
 def writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
     """Functions that change state, directly or through a call."""
-    library = {function.signature.name: function for function in graph_def.library.function}
+    library = functions_by_name(graph_def)
     return with_callers(
         graph_def,
         {name for name, function in library.items() if writes_itself(function, library.keys())},

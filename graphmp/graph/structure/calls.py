@@ -9,6 +9,11 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.structure.walk import reached
 
 
+def functions_by_name(graph_def: tf.GraphDef) -> Dict[str, Any]:
+    """The functions of a graph's library."""
+    return {function.signature.name: function for function in graph_def.library.function}
+
+
 def functions_named(node: Any) -> Iterator[str]:
     """Candidates for function names in a node: its op, and the functions in its attributes."""
     yield node.op

@@ -6,6 +6,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.structure.calls import functions_by_name
 from graphmp.graph.structure.view import Port
 from graphmp.inspect.memory.aliases import Aliases
 from graphmp.inspect.sizes import ShapeSource, Sizes
@@ -53,9 +54,7 @@ class Library:
 
     def __init__(self, meta_graph: tf.MetaGraphDef, op_defs: OpDefs):
         """Reads no function yet."""
-        self._functions = {
-            function.signature.name: function for function in meta_graph.graph_def.library.function
-        }
+        self._functions = functions_by_name(meta_graph.graph_def)
         self._op_defs = op_defs
 
     def body(

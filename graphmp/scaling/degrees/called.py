@@ -16,6 +16,7 @@ from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.structure.calls import functions_by_name
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
 from graphmp.policy.op_sets import ARGUMENT, CALLS, CHOICES, RESULT, WHILES
@@ -31,9 +32,7 @@ class CalledFunctions:
 
     def __init__(self, library: tf.GraphDef, op_defs: OpDefs):
         """`library`: a graph with functions; bodies are read on demand."""
-        self._functions = {
-            function.signature.name: function for function in library.library.function
-        }
+        self._functions = functions_by_name(library)
         self._custom = frozenset(row.function_name for row in library.library.gradient)
         self._op_defs = op_defs
         self._bodies: Dict[str, Optional[GraphView]] = {}

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import add_data_inputs
-from graphmp.graph.structure.calls import called
+from graphmp.graph.structure.calls import called, functions_by_name
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.view import parse_input
 from graphmp.loss_scale.scales import BESIDE_CALLS
@@ -73,9 +73,7 @@ def signatures_changed(
 class _Passing:
     def __init__(self, graph_def: tf.GraphDef):
         self._graph_def = graph_def
-        self._functions = {
-            function.signature.name: function for function in graph_def.library.function
-        }
+        self._functions = functions_by_name(graph_def)
         bodies = [
             ("", graph_def.node),
             *((name, function.node_def) for name, function in self._functions.items()),

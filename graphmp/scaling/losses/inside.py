@@ -28,7 +28,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.state import definitions, variable_behind, variable_keys, writes_itself
-from graphmp.graph.structure.calls import called, functions_named, with_called
+from graphmp.graph.structure.calls import called, functions_by_name, functions_named, with_called
 from graphmp.graph.structure.gradient_names import gradient_scopes
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.view import GraphView, parse_input
@@ -195,7 +195,7 @@ def _is_variable(view: GraphView, name: str) -> bool:
 
 def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
     """The uses of each function of the library."""
-    functions = {function.signature.name: function for function in graph_def.library.function}
+    functions = functions_by_name(graph_def)
     calls = {
         name: [node for node in function.node_def if called(node, functions)]
         for name, function in functions.items()

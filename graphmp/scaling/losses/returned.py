@@ -19,7 +19,13 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import add_data_inputs
-from graphmp.graph.structure.calls import called, functions_named, with_called, with_callers
+from graphmp.graph.structure.calls import (
+    called,
+    functions_by_name,
+    functions_named,
+    with_called,
+    with_callers,
+)
 from graphmp.graph.structure.gradient_names import claims, proposed
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import BOOL, FLOAT32
@@ -42,7 +48,7 @@ def flag_output(node: Any, outputs: int) -> int:
 
 def taking(graph_def: tf.GraphDef, writing: AbstractSet[str]) -> AbstractSet[str]:
     """Find the gradient-taking functions; `writing` are those that write state."""
-    library = {function.signature.name: function for function in graph_def.library.function}
+    library = functions_by_name(graph_def)
     found = {
         name
         for name, function in library.items()
@@ -103,9 +109,7 @@ class Threads:
     ):
         """`functions` take gradients; `applying` have a scale of their own for their calls."""
         self._graph_def = graph_def
-        self._functions = {
-            function.signature.name: function for function in graph_def.library.function
-        }
+        self._functions = functions_by_name(graph_def)
         self._applying = applying
         self._needed = with_callers(graph_def, functions, applying)
         bodies = [graph_def.node, *(function.node_def for function in self._functions.values())]
@@ -271,7 +275,7 @@ def _all(function: Any, flags: Sequence[str]) -> str:
 
 def calls_of(graph_def: tf.GraphDef, names: AbstractSet[str]) -> Dict[str, Set[str]]:
     """For each call in the main graph, the functions among `names` that it reaches."""
-    library = {function.signature.name: function for function in graph_def.library.function}
+    library = functions_by_name(graph_def)
     found = {
         node.name: with_called(library, functions_named(node)) & names for node in graph_def.node
     }
