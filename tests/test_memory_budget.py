@@ -24,7 +24,6 @@ SMALL = {
     "splat of a training graph": hostile.Hostile(hostile.huge_gradients),
 }
 FEW = (
-    "outputs",
     "splat of floats",
     "shape of a Fill",
     "axes of a Sum",
