@@ -274,8 +274,8 @@ def _raised(error: BaseException, build: ScriptBuild) -> GraphmpError:
         if as_version_1 and not internals.on_tensorflow_1()
         else ""
     )
-    if build.spec["legacy_imports"] and unfit.promoted(error):
-        hint = "; " + unfit.promoted(error)
+    promoted = unfit.promoted(error) if build.spec["legacy_imports"] else ""
+    hint = "; " + promoted if promoted else hint
     hint = python_2.hint(error, place.rpartition(":")[0]) or hint
     return (
         unfit.without_estimator(error, place)

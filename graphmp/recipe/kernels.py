@@ -11,6 +11,7 @@ from graphmp.policy.shape_faults import Dimensions, channels_last, fault
 from graphmp.policy.traits import WIDER_STATISTICS, without_kernel
 from graphmp.tf_hooks.internals import op_def
 from graphmp.tf_hooks.op_creation import Creation
+from graphmp.tf_hooks.op_defs import signature_of
 
 _Inputs = Sequence[Tuple[str, Any]]  # the type attribute of each, and the tensor or variable
 
@@ -34,13 +35,12 @@ def forbidden_op(op: Any, compute_dtype: str) -> str:
 
 
 def _inputs(op: Any) -> Iterator[Tuple[str, Any]]:
-    tensors = iter(op.inputs)
-    for argument in op_def(op.type).input_arg:
-        count = op.get_attr(argument.number_attr) if argument.number_attr else 1
-        if argument.type_list_attr:
-            count = len(op.get_attr(argument.type_list_attr))
-        for _ in range(count):
-            yield argument.type_attr, next(tensors)
+    signature = signature_of(op.node_def, op_def(op.type))
+    types = signature.inputs if signature is not None else ()
+    return (
+        ("" if port.place >= 0 else port.attribute, tensor)  # no attribute for those of a list
+        for port, tensor in zip(types, op.inputs)
+    )
 
 
 def _why(op_type: str, compute_dtype: str, inputs: _Inputs, data_format: Any) -> str:

@@ -63,7 +63,7 @@ class OpDefs:
         key = (op, *[_attribute_key(attributes, name, kind) for name, kind in self._typed_by[op]])
         if key not in self._signatures:
             definition = self.get(WIDER.get(op, op))
-            self._signatures[key] = None if definition is None else _signature(node, definition)
+            self._signatures[key] = None if definition is None else signature_of(node, definition)
         return self._signatures[key]
 
     def _type_attributes(self, op: str) -> List[Tuple[str, str]]:
@@ -99,7 +99,8 @@ def _attribute_key(attributes: Any, name: str, kind: str) -> Any:
     return value.type if kind == "type" else value.i if kind == "int" else tuple(value.list.type)
 
 
-def _signature(node: tf.NodeDef, definition: Any) -> Optional[Signature]:
+def signature_of(node: tf.NodeDef, definition: Any) -> Optional[Signature]:
+    """The types of a node's inputs and outputs by an OpDef; None for wrong attributes."""
     unset = defaults(definition)
 
     def value(name: str) -> Any:

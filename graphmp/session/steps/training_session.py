@@ -28,7 +28,7 @@ def import_all(meta_graph: tf.MetaGraphDef) -> Any:
 
     Raises:
         GraphmpError: GMP029 if TensorFlow refuses it.
-        ValueError: perhaps for the recorded shapes.
+        ValueError: if it refuses the graph with its recorded shapes, perhaps for them.
     """
     try:
         return tf.train.import_meta_graph(meta_graph, clear_devices=True)

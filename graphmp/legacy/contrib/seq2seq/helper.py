@@ -48,7 +48,27 @@ class Helper(abc.ABC):
         """Whether each entry is finished now, the next inputs and the next state."""
 
 
-class CustomHelper(Helper):
+class StoredHelper(Helper):
+    """A helper that stores its batch size and what samples are: an id an entry, if not set."""
+
+    _batch_size: Any = None
+    _sample_ids_shape: Any = tf.TensorShape([])
+    _sample_ids_dtype: Any = tf.int32
+
+    @property
+    def batch_size(self) -> Any:
+        return self._batch_size
+
+    @property
+    def sample_ids_shape(self) -> Any:
+        return self._sample_ids_shape
+
+    @property
+    def sample_ids_dtype(self) -> Any:
+        return self._sample_ids_dtype
+
+
+class CustomHelper(StoredHelper):
     """A helper of three functions, called with `time`, `outputs`, `state` and `sample_ids`."""
 
     def __init__(
@@ -61,7 +81,6 @@ class CustomHelper(Helper):
     ):
         self._initialize_fn, self._sample_fn = initialize_fn, sample_fn
         self._next_inputs_fn = next_inputs_fn
-        self._batch_size: Any = None
         self._sample_ids_shape = tf.TensorShape(sample_ids_shape or [])
         self._sample_ids_dtype = sample_ids_dtype or tf.int32
 
@@ -70,14 +89,6 @@ class CustomHelper(Helper):
         if self._batch_size is None:
             raise ValueError("batch_size accessed before initialize was called")
         return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        return self._sample_ids_shape
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        return self._sample_ids_dtype
 
     def initialize(self, name: Optional[str] = None) -> Tuple[Any, Any]:
         with tf.name_scope(name, "CustomHelperInitialize"):
@@ -104,7 +115,7 @@ def _unstack_ta(inp: tf.Tensor) -> tf.TensorArray:
     return array.unstack(inp)
 
 
-class TrainingHelper(Helper):
+class TrainingHelper(StoredHelper):
     """Reads the inputs of each step; samples are the largest outputs, which it doesn't use."""
 
     def __init__(
@@ -132,18 +143,6 @@ class TrainingHelper(Helper):
     @property
     def sequence_length(self) -> Any:
         return self._sequence_length
-
-    @property
-    def batch_size(self) -> Any:
-        return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        return tf.TensorShape([])
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        return tf.int32
 
     def initialize(self, name: Optional[str] = None) -> Tuple[Any, Any]:
         with tf.name_scope(name, "TrainingHelperInitialize"):

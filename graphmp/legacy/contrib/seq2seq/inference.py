@@ -6,14 +6,23 @@ from typing import Any, Callable, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy.contrib.seq2seq.helper import Helper
+from graphmp.legacy.contrib.seq2seq.helper import StoredHelper
 from graphmp.legacy.contrib.seq2seq.parts import check_rank, dimension, embedding_function
 from graphmp.legacy.contrib.seq2seq.sampling import categorical_sample
 
 __all__ = ["GreedyEmbeddingHelper", "InferenceHelper", "SampleEmbeddingHelper"]
 
 
-class GreedyEmbeddingHelper(Helper):
+class _StartingHelper(StoredHelper):
+    """A helper that begins with inputs which it was given, no entry finished."""
+
+    _start_inputs: Any
+
+    def initialize(self, name: Optional[str] = None) -> Tuple[Any, Any]:
+        return tf.tile([False], [self._batch_size]), self._start_inputs
+
+
+class GreedyEmbeddingHelper(_StartingHelper):
     """Samples the largest output and feeds its embedding."""
 
     def __init__(self, embedding: Any, start_tokens: Any, end_token: Any):
@@ -24,21 +33,6 @@ class GreedyEmbeddingHelper(Helper):
         check_rank("end_token", self._end_token, 0)
         self._batch_size = tf.size(self._start_tokens)
         self._start_inputs = self._embedding_fn(self._start_tokens)
-
-    @property
-    def batch_size(self) -> Any:
-        return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        return tf.TensorShape([])
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        return tf.int32
-
-    def initialize(self, name: Optional[str] = None) -> Tuple[Any, Any]:
-        return tf.tile([False], [self._batch_size]), self._start_inputs
 
     def sample(self, time: Any, outputs: Any, state: Any, name: Optional[str] = None) -> Any:
         return tf.argmax(_single(outputs), axis=-1, output_type=tf.int32)
@@ -85,7 +79,7 @@ def _single(outputs: Any) -> tf.Tensor:
     return outputs
 
 
-class InferenceHelper(Helper):
+class InferenceHelper(_StartingHelper):
     """Samples by a function of the outputs; the next inputs are made of the samples."""
 
     def __init__(
@@ -98,25 +92,11 @@ class InferenceHelper(Helper):
         next_inputs_fn: Optional[Callable[[Any], Any]] = None,
     ):
         self._sample_fn, self._end_fn = sample_fn, end_fn
-        self._sample_shape, self._sample_dtype = tf.TensorShape(sample_shape), sample_dtype
+        self._sample_ids_shape = tf.TensorShape(sample_shape)
+        self._sample_ids_dtype = sample_dtype
         self._next_inputs_fn = next_inputs_fn
         self._start_inputs = tf.convert_to_tensor(start_inputs, name="start_inputs")
         self._batch_size = dimension(self._start_inputs, 0)
-
-    @property
-    def batch_size(self) -> Any:
-        return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        return self._sample_shape
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        return self._sample_dtype
-
-    def initialize(self, name: Optional[str] = None) -> Tuple[Any, Any]:
-        return tf.tile([False], [self._batch_size]), self._start_inputs
 
     def sample(self, time: Any, outputs: Any, state: Any, name: Optional[str] = None) -> Any:
         return self._sample_fn(outputs)

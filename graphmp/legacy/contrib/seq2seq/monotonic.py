@@ -87,6 +87,10 @@ def _monotonic_probability_fn(
     return monotonic_attention(choose, previous_alignments, mode)
 
 
+def _stopping(noise: float, seed: Optional[int], mode: str) -> Callable[[Any, Any], Any]:
+    return functools.partial(_monotonic_probability_fn, sigmoid_noise=noise, mode=mode, seed=seed)
+
+
 class _BaseMonotonicAttentionMechanism(_BaseAttentionMechanism):
     """Starts at the first entry of the memory."""
 
@@ -131,12 +135,7 @@ class BahdanauMonotonicAttention(_BaseMonotonicAttentionMechanism):
             query_layer=dense(num_units, "query_layer", dtype),
             memory_layer=dense(num_units, "memory_layer", dtype),
             memory=memory,
-            probability_fn=functools.partial(
-                _monotonic_probability_fn,
-                sigmoid_noise=sigmoid_noise,
-                mode=mode,
-                seed=sigmoid_noise_seed,
-            ),
+            probability_fn=_stopping(sigmoid_noise, sigmoid_noise_seed, mode),
             memory_sequence_length=memory_sequence_length,
             score_mask_value=score_mask_value,
             name=name,
@@ -169,12 +168,7 @@ class LuongMonotonicAttention(_BaseMonotonicAttentionMechanism):
             query_layer=None,
             memory_layer=dense(num_units, "memory_layer", dtype),
             memory=memory,
-            probability_fn=functools.partial(
-                _monotonic_probability_fn,
-                sigmoid_noise=sigmoid_noise,
-                mode=mode,
-                seed=sigmoid_noise_seed,
-            ),
+            probability_fn=_stopping(sigmoid_noise, sigmoid_noise_seed, mode),
             memory_sequence_length=memory_sequence_length,
             score_mask_value=score_mask_value,
             name=name,
