@@ -87,6 +87,14 @@ def test_it_goes_on_where_it_stopped(pretend):
     assert len(re.findall("^ok ", again, re.MULTILINE)) == commands
 
 
+def test_only_the_steps_of_some_names(pretend):
+    status, text, commands = pretend("", "--only=*seed [12]")
+    assert (status, commands) == (0, 2) and re.search(r"\nall ok in \d+ s, \d+ steps not run\n", text)
+    status, text, others = pretend()
+    assert status == 0 and others > 12 and "not run" not in text
+    assert pretend("", "--only=nothing")[0] == 2
+
+
 def test_flags_of_the_corpus_stand_behind_its_folder(pretend, tmp_path):
     pretend()
     commands = [
