@@ -89,7 +89,9 @@ def test_it_goes_on_where_it_stopped(pretend):
 
 def test_only_the_steps_of_some_names(pretend):
     status, text, commands = pretend("", "--only=*seed [12]")
-    assert (status, commands) == (0, 2) and re.search(r"\nall ok in \d+ s, \d+ steps not run\n", text)
+    assert (status, commands) == (0, 2) and re.search(
+        r"\nall ok in \d+ s, \d+ steps not run\n", text
+    )
     status, text, others = pretend()
     assert status == 0 and others > 12 and "not run" not in text
     assert pretend("", "--only=nothing")[0] == 2
