@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""Measure what tuning gains on the programs in examples/, enlarged until a step takes 50 ms.
+
+usage: tuned_gallery.py sizes [NAME...] [--again]
+       tuned_gallery.py measure [NAME...] [--seconds N] [--limit N] [--again]
+                                [--folder FOLDER]
+       tuned_gallery.py table
+
+    python tools/tuned_gallery.py sizes
+    python tools/tuned_gallery.py measure
+    python tools/tuned_gallery.py table
+
+`sizes` enlarges each program from its --smoke size: --width and --batch_size are doubled by turns
+(--batch_size alone in a program without --width), until a float32 step takes 50 ms.
+
+`measure` tunes each program with `graphmp tune`. Then, in another process, float32, the conversion
+by bytes, the one by costs without the fallback on a whole graph, and TensorFlow's own pass train in
+interleaved rounds, until the interval of each speed-up against float32 is within 3%, or --limit
+seconds have passed; a later call adds rounds to those. Wall-clock and processor times of a step are
+recorded: on a machine with other work the latter tell more.
+
+`table` prints the results as Markdown.
+
+Sizes are in examples/tuned_sizes.json, results in examples/tuned.json: a row is written as soon as
+it is measured. FOLDER has the files of costs.
+
+Exit status: 0; 1 if a program can't be measured; 2 for bad usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import itertools
+import json
+import os
+import pathlib
+import re
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import graphmp
+from graphmp.bench import graphs
+from graphmp.bench.processes import feeds, processes
+from graphmp.bench.processes.processes import Process, Starter, Trouble
+from graphmp.bench.processes.timed_session import TimedSession
+from graphmp.errors import GraphmpError
+from graphmp.files.single import write_atomic
+from graphmp.gate.reading import read_graph
+from graphmp.graph.structure.view import GraphView
+from graphmp.process_memory import collector_paused
+from graphmp.timings import order
+from graphmp.tuning.files import dumps, read
+
+# isort: split
+import gallery
+import tensorflow.compat.v1 as tf
+import tuned_table
+
+Row = Dict[str, Any]
+Sizes = Dict[str, int]  # flags of a program, by name
+Step = Callable[[], None]
+SIZES = gallery.EXAMPLES / "tuned_sizes.json"
+RESULTS = gallery.EXAMPLES / "tuned.json"
+ENOUGH = 0.050  # seconds of a float32 step
+ORDER = ("width", "batch_size")  # doubled by turns
+DTYPE = "bfloat16"
+_STEPS = 8  # of which the quickest counts
+_WARM_UP = 3  # steps of each variant that don't count
+_LEAST, _TURN = 3, 0.25  # steps, and seconds, of a variant in a round
+_MOST = 16  # doublings
+_FAR = 16  # times as quick as it should be: two doublings at once can't be one too many
+_SMOKE = re.compile(r"--(width|batch_size) [A-Z_]+\s[^-]*?smoke\s+(\d+)\)")
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Find sizes, measure, or print the table. Return the exit status."""
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    args = parse(sys.argv[1:] if argv is None else argv)
+    try:
+        args.do(args)
+    except (gallery.Failed, GraphmpError, Trouble, OSError, ValueError) as error:
+        print("tuned_gallery: %s" % error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The parsed command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    actions = parser.add_subparsers(dest="action", metavar="sizes|measure|table")
+    actions.required = True
+    sizing = actions.add_parser("sizes", help="find the size of each program")
+    measuring = actions.add_parser("measure", help="tune and time each program")
+    table = actions.add_parser("table", help="print the results as Markdown")
+    for action, do in ((sizing, find_sizes), (measuring, measure)):
+        action.add_argument("names", nargs="*", metavar="NAME", help="program (default: all)")
+        action.add_argument("--again", action="store_true", help="also those that have a row")
+        action.set_defaults(do=do)
+    table.set_defaults(do=print_table)
+    measuring.add_argument(
+        "--folder",
+        type=pathlib.Path,
+        default=gallery.ROOT / "build" / "tuned",
+        help="for the files of costs (default build/tuned)",
+    )
+    for flag, default, text in (
+        ("--seconds", 75, "for each tuning"),
+        ("--limit", 300, "seconds for the rounds of a program"),
+    ):
+        measuring.add_argument(
+            flag, type=float, default=default, metavar="N", help="%s (default %g)" % (text, default)
+        )
+    args = parser.parse_args(argv)
+    unknown = sorted(set(getattr(args, "names", ())) - set(gallery.programs()))
+    if unknown:
+        parser.error("found %s, accepted: %s" % (", ".join(unknown), ", ".join(gallery.programs())))
+    return args
+
+
+def find_sizes(args: argparse.Namespace) -> None:
+    """Find and write the sizes of programs that have none yet."""
+    for name in args.names or gallery.programs():
+        rows = {row["program"]: row for row in gallery.read(SIZES)}
+        if name in rows and not args.again:
+            continue
+        found, seconds = enlarged(smoke_sizes(name), lambda sizes, name=name: step(name, sizes))
+        flags = "--smoke " + " ".join("--%s=%d" % pair for pair in sorted(found.items()))
+        rows[name] = {
+            "program": name,
+            "flags": flags,
+            "batch_size": found["batch_size"],
+            "float32_ms": round(1e3 * seconds, 1),
+        }
+        write(SIZES, list(rows.values()))
+        print("%s  %s  %.0f ms" % (name, flags, 1e3 * seconds), flush=True)
+
+
+def enlarged(sizes: Sizes, step_of: Callable[[Sizes], float]) -> Tuple[Sizes, float]:
+    """Sizes doubled by turns until a step takes 50 ms, and its seconds.
+
+    Args:
+        sizes: those of --smoke.
+        step_of: seconds of a step in some sizes.
+
+    Raises:
+        gallery.Failed: it doesn't take 50 ms after 16 doublings.
+    """
+    names = [name for name in ORDER if name in sizes]
+    number, seconds = 0, 0.0
+    while number < _MOST:
+        seconds = step_of(sizes)
+        if seconds >= ENOUGH:
+            return sizes, seconds
+        for _ in range(2 if seconds < ENOUGH / _FAR else 1):
+            name = names[number % len(names)]
+            sizes = dict(sizes, **{name: 2 * sizes[name]})
+            number += 1
+    raise gallery.Failed("a step takes %.3f s with %s" % (seconds, sizes))
+
+
+def smoke_sizes(name: str) -> Sizes:
+    """The --smoke values of the flags that are doubled, as the program's --help says."""
+    status, out, err = gallery.python("examples/%s.py" % name, "--help")
+    if status:
+        raise gallery.Failed("%s: %s" % (name, err.strip()))
+    return {flag: int(value) for flag, value in _SMOKE.findall(out)}
+
+
+def step(name: str, sizes: Sizes) -> float:
+    """Seconds of a float32 step: the quickest of a few."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        flags = ["--%s=%d" % pair for pair in sizes.items()]
+        report = converted(name, ["--smoke", *flags], path)
+        original = read_graph(path / "original.meta")
+        targets = graphs.step_targets(GraphView(original.graph_def), report["losses"])
+        training = graphs.write(original, targets, path / "timed.meta")
+        specification = processes.spec({"float32": training}, 0, False)
+        with Starter(path) as starter, Process(specification, starter) as process:
+            made = process.ask("make_batches", "", [sizes["batch_size"]], 0, folder)[0][0]
+            process.ask("open", "float32", made[2], 2)
+            return min(process.ask("steps", "float32", made[2], _STEPS))
+
+
+def converted(name: str, flags: Sequence[str], folder: pathlib.Path, *more: str) -> Row:
+    """The report of a program's conversion by the rewrite; its graphs are in the folder."""
+    source = ["examples/%s.py" % name, "--", *flags]
+    return command("convert", "--engine=rewrite", "-o", str(folder), *more, *source)
+
+
+def command(name: str, *arguments: str) -> Row:
+    """What a command of graphmp prints with --json.
+
+    Raises:
+        gallery.Failed: it fails.
+    """
+    flags = ["--compute_dtype=" + DTYPE, "--json"]
+    status, out, err = gallery.python("-m", "graphmp", name, *flags, *arguments)
+    if status:
+        raise gallery.Failed("%s: %s" % (" ".join(arguments), gallery.failure(status, err)["text"]))
+    return json.loads(out)
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Tune and time programs, and write the row of each."""
+    sizes = {row["program"]: row for row in gallery.read(SIZES)}
+    for name in args.names or sorted(sizes):
+        rows = {row["program"]: row for row in gallery.read(RESULTS)}
+        has_costs = (args.folder / (name + ".costs")).exists()
+        old = rows.get(name, {}) if has_costs and not args.again else {}
+        if old and tuned_table.widest(old) <= tuned_table.WIDTH:
+            continue
+        try:
+            timed(args, sizes[name], old, lambda row, rows=rows: keep(rows, row))
+        except gallery.Failed as error:
+            print("%s: %s" % (name, error), file=sys.stderr, flush=True)
+
+
+def keep(rows: Dict[str, Row], row: Row) -> None:
+    """Write a row beside the others."""
+    rows[row["program"]] = row
+    write(RESULTS, list(rows.values()))
+
+
+def timed(args: argparse.Namespace, size: Row, old: Row, keep_row: Callable[[Row], None]) -> None:
+    """Tune a program, unless an earlier call did, and time it until it is known well enough.
+
+    Args:
+        args: the command line.
+        size: its row of sizes.
+        old: its row of results; empty if there is none.
+        keep_row: writes its row.
+    """
+    with tempfile.TemporaryDirectory() as text:
+        folder, graph = pathlib.Path(text), str(pathlib.Path(text, "original.meta"))
+        converted(size["program"], size["flags"].split(), folder)
+        row = old or tuned(args, size, graph)
+        with contextlib.ExitStack() as sessions:
+            variants = opened(read_graph(graph), path_of(args, size), size, folder, sessions)
+            ends = time.monotonic() + args.limit
+            while tuned_table.widest(row) > tuned_table.WIDTH and time.monotonic() < ends:
+                for name, (wall, processor) in one_round(variants, rounds_of(row)).items():
+                    found = row["rounds"].setdefault(name, {"wall": [], "processor": []})
+                    found["wall"].append(round(1e3 * wall, 3))
+                    found["processor"].append(round(1e3 * processor, 3))
+                row["load"] = max(row["load"], round(os.getloadavg()[0], 1))
+                keep_row(row)
+    print(tuned_table.one_line(row), flush=True)
+
+
+def opened(
+    original: tf.MetaGraphDef,
+    costs: pathlib.Path,
+    size: Row,
+    folder: pathlib.Path,
+    sessions: contextlib.ExitStack,
+) -> Dict[str, Step]:
+    """A function that trains a step in each variant, ready to be timed."""
+    by_bytes = graphmp.convert(original, compute_dtype=DTYPE, engine="rewrite")
+    by_times = graphs.by_costs(by_bytes, str(costs))
+    variants = {}
+    for name, training in graphs.make(by_bytes, folder, by_times).trainings.items():
+        session = sessions.enter_context(TimedSession(training))
+        if not variants:
+            made = feeds.make(session, "", [size["batch_size"]], 0, folder)
+            batches = feeds.read(made[0].path)
+        turn = itertools.cycle(batches)
+        variants[name] = lambda session=session, turn=turn: session.step(next(turn))
+        for _ in range(_WARM_UP):
+            variants[name]()
+    return variants
+
+
+def rounds_of(row: Row) -> int:
+    """The number of rounds in a row."""
+    return len(next(iter(row["rounds"].values()), {"wall": []})["wall"])
+
+
+def one_round(variants: Dict[str, Step], number: int) -> Dict[str, Tuple[float, float]]:
+    """Wall-clock seconds (median) and processor seconds (mean) of a step of each variant."""
+    found = {}
+    for name in order(list(variants), number):
+        wall = []
+        with collector_paused():
+            start = time.process_time()
+            while len(wall) < _LEAST or sum(wall) < _TURN:
+                began = time.perf_counter()
+                variants[name]()
+                wall.append(time.perf_counter() - began)
+            processor = (time.process_time() - start) / len(wall)
+        found[name] = statistics.median(wall), processor
+    return found
+
+
+def path_of(args: argparse.Namespace, size: Row) -> pathlib.Path:
+    """The file of a program's costs."""
+    return args.folder / (size["program"] + ".costs")
+
+
+def tuned(args: argparse.Namespace, size: Row, graph: str) -> Row:
+    """The row of a program that was tuned, without rounds.
+
+    Its costs are in the folder, without the fallback of the whole graph.
+    """
+    load, path = os.getloadavg()[0], path_of(args, size)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = ["--batch_size=%d" % size["batch_size"], "--seconds=%g" % args.seconds]
+    found = command("tune", "-o", str(path), *flags, graph)
+    costs = read(str(path))
+    path.write_bytes(dumps(replace(costs, faster="")))
+    with tempfile.TemporaryDirectory() as out:
+        report = command("convert", "--costs=%s" % path, "-o", out, "--engine=rewrite", graph)
+    return {
+        "program": size["program"],
+        "flags": size["flags"],
+        "tensorflow": tf.__version__,
+        "cpu": gallery.cpu(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "load": round(load, 1),
+        "kept": found["faster"],
+        "coverage": report["coverage"],
+        "predicted_ms": {
+            key: round(value / 1e6, 3)
+            for key, value in report["costs"]["predicted_step_ns"].items()
+        },
+        "rounds": {},
+    }
+
+
+def print_table(args: argparse.Namespace) -> None:
+    """Print the results."""
+    print("\n".join(tuned_table.text(gallery.read(RESULTS))))
+
+
+def write(path: pathlib.Path, rows: Sequence[Row]) -> None:
+    """Write rows atomically, one per line."""
+    lines = [json.dumps(row, allow_nan=False) for row in sorted(rows, key=lambda r: r["program"])]
+    write_atomic(path, ('{"programs": [\n%s\n]}\n' % ",\n".join(lines)).encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

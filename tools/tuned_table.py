@@ -1,0 +1,141 @@
+"""The table of tools/tuned_gallery.py: speed-ups of each program, and their geometric means."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+
+from graphmp.timings import Ratio, speedup
+
+Row = Dict[str, Any]
+WIDTH = 0.03  # of a speed-up: what its interval may extend to either side
+QUIET = 3.0  # runnable processes: above, the machine had other work
+LEAST = 3  # rounds
+FLOAT32, BYTES, TUNED, OWN = "float32", "graphmp", "tuned", "tensorflow"  # as in `graphmp bench`
+OTHERS = (BYTES, TUNED, OWN)
+_KEPT = {"float32": FLOAT32, "bytes": BYTES, "tuned": TUNED}  # variants by what a file keeps
+HEADINGS = [
+    "program",
+    "float32",
+    "by bytes",
+    "tuned",
+    "kept",
+    "TensorFlow's own",
+    "matmuls in half",
+    "by bytes: predicted, measured",
+    "tuned: predicted, measured",
+    "rounds",
+]
+MEANS = (
+    "of float32",
+    "of the better of float32 and bytes",
+    "of the better of float32 and TensorFlow's own",
+)
+
+
+def clock(row: Row) -> str:
+    """The clock whose times count: the processor's where the machine had other work."""
+    return "processor" if row["load"] > QUIET else "wall"
+
+
+def times(row: Row) -> Dict[str, Sequence[float]]:
+    """Milliseconds of a step in each round, by variant."""
+    return {name: each[clock(row)] for name, each in row["rounds"].items()}
+
+
+def ratios(row: Row) -> Dict[str, Ratio]:
+    """The speed-up against float32 of each other variant."""
+    rounds = times(row)
+    return {
+        name: speedup([[each] for each in rounds[FLOAT32]], [[each] for each in rounds[name]])
+        for name in OTHERS
+        if name in rounds
+    }
+
+
+def widest(row: Row) -> float:
+    """How far the widest interval extends; infinite with less than three rounds."""
+    found = ratios(row)
+    if not found or len(times(row)[FLOAT32]) < LEAST:
+        return math.inf
+    return max(ratio.margin for ratio in found.values())
+
+
+def against(row: Row, name: str, other: str) -> float:
+    """The speed-up of a variant against the better of float32 and another one."""
+    values = {FLOAT32: 1.0, **{key: each.value for key, each in ratios(row).items()}}
+    return values[name] / max(1.0, values.get(other, 1.0))
+
+
+def means(rows: Sequence[Row]) -> Iterator[List[str]]:
+    """Cells: the geometric means with the fallback on the whole graph, and without it."""
+    yield ["speed-up, geometric mean", *MEANS]
+    for what, of in (
+        ("with the fallback", lambda row: _KEPT[row["kept"]]),
+        ("without it", lambda row: TUNED),
+    ):
+        found = ([against(row, of(row), other) for row in rows] for other in (FLOAT32, BYTES, OWN))
+        yield [what, *("%.3f" % _mean(values) for values in found)]
+
+
+def text(rows: Sequence[Row]) -> List[str]:
+    """The table, the means and the conditions of the measurement, in Markdown."""
+    cells = [HEADINGS, *map(_cells, rows)]
+    return [*_lines(cells), "", *_lines(list(means(rows))), "", *conditions(rows)]
+
+
+def conditions(rows: Sequence[Row]) -> Iterator[str]:
+    """Where and how it was measured; and rows that are known less well than they should be."""
+    for what in ("cpu", "tensorflow", "date"):
+        yield "%s: %s." % (what, ", ".join(sorted({str(row[what]) for row in rows})))
+    most = max((row["load"] for row in rows), default=0.0)
+    if most > QUIET:
+        yield (
+            "Load average up to %.1f: other work ran on the machine, and the processor time of all"
+            " threads is compared in the rows of more than %g." % (most, QUIET)
+        )
+    wide = sorted(row["program"] for row in rows if widest(row) > WIDTH)
+    if wide:
+        yield "Wider than %.0f%%: %s." % (100 * WIDTH, ", ".join(wide))
+
+
+def one_line(row: Row) -> str:
+    """A row as a line of text."""
+    return "  ".join(_cells(row))
+
+
+def _cells(row: Row) -> List[str]:
+    found, rounds = ratios(row), times(row)
+    predicted = row["predicted_ms"]
+    return [
+        row["program"],
+        "%.1f ms" % _mean(rounds[FLOAT32]),
+        *(_said(found.get(name)) for name in (BYTES, TUNED)),
+        row["kept"],
+        _said(found.get(OWN)),
+        "%(converted_ops)d of %(tensor_core_ops)d" % row["coverage"],
+        *(
+            "%.1f, %.1f ms" % (predicted[name], _mean(rounds[variant]))
+            for name, variant in (("bytes", BYTES), ("tuned", TUNED))
+        ),
+        str(len(rounds[FLOAT32])),
+    ]
+
+
+def _said(ratio: Optional[Ratio]) -> str:
+    """`1.05 [1.03, 1.07]`."""
+    if ratio is None:
+        return "-"
+    interval = "" if ratio.low is None else " [%.2f, %.2f]" % (ratio.low, ratio.high)
+    return "%.2f%s" % (ratio.value, interval)
+
+
+def _lines(cells: Sequence[Sequence[str]]) -> List[str]:
+    rows = ["| %s |" % " | ".join(line) for line in cells]
+    return [rows[0], "|" + "---|" * len(cells[0]), *rows[1:]]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(statistics.mean(map(math.log, values))) if values else math.nan
