@@ -18,10 +18,8 @@ from graphmp.tuning.assemble import (
     TracedStep,
     added_up,
     assemble,
-    cast_times,
-    scaled,
-    slower,
 )
+from graphmp.tuning.cast_times import cast_times, scaled, slower
 from graphmp.tuning.costs import (
     FLOAT32,
     HALF,
@@ -31,8 +29,6 @@ from graphmp.tuning.costs import (
     Machine,
     Time,
 )
-
-# Traced steps of a type: at least, unless they take twice the time; at most.
 
 _LARGEST = 2**24  # elements of a cast that is timed alone
 

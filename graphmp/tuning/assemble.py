@@ -1,7 +1,8 @@
 """Costs made of traces: the runs of each node in steps of float32 and of half precision.
 
 1. A node's time in a type is the median over the quickest quarter of the traced steps, divided by
-   its runs; operations of one signature share their samples.
+   its runs. Nodes of one signature share their samples if they take about the same time: where they
+   don't, it depends on the values, or on what ran before.
 2. TensorFlow fuses ops: a node that runs another op than its own includes those before it that
    don't run. Their times, in whichever type they still run alone, are added to it, in both types.
 3. A node that runs in neither type takes no time: constants are folded, ops removed.
@@ -10,10 +11,20 @@
 from __future__ import annotations
 
 import collections
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from graphmp.tuning.costs import (
-    CastTime,
     Measurement,
     NodeCost,
     Signature,
@@ -21,8 +32,10 @@ from graphmp.tuning.costs import (
     median_time,
     quickest,
 )
-from graphmp.tuning.prediction import interpolated
 from graphmp.tuning.signatures import FUSED
+
+_NEAR = 0.25  # of a time: nodes of one signature that differ by more have times of their own
+_TINY = 1000.0  # nanoseconds: smaller differences tell nothing
 
 
 class Ran(NamedTuple):
@@ -58,6 +71,13 @@ class Node(NamedTuple):
     runs: int
 
 
+class Samples(NamedTuple):
+    """The quickest samples of a node's time in each type, in nanoseconds."""
+
+    float32: Tuple[float, ...]
+    half: Tuple[float, ...]
+
+
 class Assembled(NamedTuple):
     """Measurements, and the cost of each node, as in `Costs`."""
 
@@ -80,26 +100,67 @@ def assemble(
     for name, anchor in within.items():
         members[anchor].append(name)
     ran = {name for step in (*float32, *half) for name in step.nodes}
-    samples: Dict[Signature, Tuple[List[float], List[float]]] = {}
     places: Dict[str, Optional[Signature]] = {}
+    samples: Dict[str, Samples] = {}
     for name, node in nodes.items():
         together = [name, *members[name]]
         if name in within or ran.isdisjoint(together):
             places[name] = None
             continue
-        key = places[name] = _with_fused(node.signature, [nodes[each] for each in members[name]])
-        for found, steps in zip(samples.setdefault(key, ([], [])), (float32, half)):
-            found += [_sum(step, together) / max(1, node.runs) for step in steps]
-    numbers = {key: number for number, key in enumerate(samples)}
-    return Assembled(
-        tuple(Measurement(key, *map(_time, times)) for key, times in samples.items()),
-        {
-            name: NodeCost(
-                -1 if key is None else numbers[key], nodes[name].runs, within.get(name, "")
+        places[name] = _with_fused(node.signature, [nodes[each] for each in members[name]])
+        samples[name] = Samples(
+            *(
+                tuple(quickest([_sum(step, together) / max(1, node.runs) for step in steps]))
+                for steps in (float32, half)
             )
-            for name, key in places.items()
+        )
+    measurements: List[Measurement] = []
+    numbers: Dict[str, int] = {}
+    for key, names in _by_signature(places).items():
+        for group in _alike(names, samples):
+            numbers.update(dict.fromkeys(group, len(measurements)))
+            measurements.append(Measurement(key, *_pooled([samples[name] for name in group])))
+    return Assembled(
+        tuple(measurements),
+        {
+            name: NodeCost(numbers.get(name, -1), nodes[name].runs, within.get(name, ""))
+            for name in nodes
         },
     )
+
+
+def _by_signature(places: Mapping[str, Optional[Signature]]) -> Dict[Signature, List[str]]:
+    found: Dict[Signature, List[str]] = {}
+    for name, key in places.items():
+        if key is not None:
+            found.setdefault(key, []).append(name)
+    return found
+
+
+def _alike(names: Sequence[str], samples: Mapping[str, Samples]) -> Iterator[List[str]]:
+    """Nodes of one signature, those together that take about the same time in both types."""
+    times = {name: [_median(each) for each in samples[name]] for name in names}
+    waiting = sorted(names, key=lambda name: (sum(times[name]), name))
+    while waiting:
+        first = times[waiting[0]]
+        group = [name for name in waiting if all(map(_is_near, times[name], first))]
+        waiting = [name for name in waiting if name not in group]
+        yield group
+
+
+def _median(samples: Sequence[float]) -> float:
+    return median_time(samples).nanoseconds if samples else 0.0
+
+
+def _is_near(time: float, other: float) -> bool:
+    return abs(time - other) <= max(_TINY, _NEAR * min(time, other))
+
+
+def _pooled(samples: Sequence[Samples]) -> Iterator[Optional[Time]]:
+    """The time in each type by the samples of some nodes; None without samples."""
+    for each in zip(*samples):
+        pool = [nanoseconds for found in each for nanoseconds in found]
+        yield median_time(pool) if pool else None
 
 
 def fused(nodes: Mapping[str, Node], steps: Iterable[TracedStep]) -> Dict[str, str]:
@@ -149,36 +210,6 @@ def added_up(steps: Sequence[TracedStep], start: float) -> Time:
     return Time(sums[0], sums[1], sums[2], len(steps))
 
 
-def cast_times(samples: Iterable[Tuple[str, int, Sequence[float]]]) -> Tuple[CastTime, ...]:
-    """Casts from samples of nanoseconds, by dtype and size; equal ones share their samples."""
-    pooled: Dict[Tuple[str, int], List[float]] = collections.defaultdict(list)
-    for to, elements, times in samples:
-        pooled[to, elements] += times
-    return tuple(
-        CastTime(to, elements, median_time(quickest(times)))
-        for (to, elements), times in sorted(pooled.items())
-    )
-
-
-def slower(casts: Sequence[CastTime], others: Sequence[CastTime]) -> float:
-    """By which factor casts take longer than others of their sizes, the median; at least 1."""
-    curve = sorted((float(other.elements), other.time.nanoseconds) for other in others)
-    ratios = [
-        cast.time.nanoseconds / max(1.0, interpolated(curve, float(cast.elements)))
-        for cast in casts
-        if curve and cast.elements
-    ]
-    return max(1.0, median_time(ratios).nanoseconds) if ratios else 1.0
-
-
-def scaled(cast: CastTime, factor: float) -> CastTime:
-    """A cast that takes longer by a factor."""
-    time = cast.time
-    return cast._replace(
-        time=Time(factor * time.nanoseconds, factor * time.low, factor * time.high, time.samples)
-    )
-
-
 def _includes(ran: str, op: str) -> bool:
     """Whether the op that ran is a fused one, in place of another."""
     return ran != op and "Fused" in ran.replace("FusedBatchNorm", "")
@@ -193,7 +224,3 @@ def _with_fused(signature: Signature, members: Sequence[Node]) -> Signature:
 
 def _sum(step: TracedStep, names: Sequence[str]) -> float:
     return sum(step.nodes[name].nanoseconds for name in names if name in step.nodes)
-
-
-def _time(samples: Sequence[float]) -> Optional[Time]:
-    return median_time(quickest(samples)) if samples else None

@@ -1,7 +1,8 @@
 """The time of any operation and cast by measured ones.
 
 1. A node of the measured graph, by its name: the time that was measured of it.
-2. Another node, by its signature; unknown dimensions fit any.
+2. Another node, by its signature; unknown dimensions fit any. Where nodes of one signature take
+   different times, the middle one counts.
 3. An operation that wasn't measured: by measured ones of its op, interpolated by the amount of
    work; beyond the largest and smallest in proportion to it.
 4. An op without measurements: as the ops of its class (products, others) per unit of work. With
@@ -13,7 +14,7 @@ from __future__ import annotations
 import bisect
 import collections
 import math
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -99,7 +100,7 @@ class Prediction:
                 return self._of(found, known.runs)._replace(within=known.within)
         alike = [each for each in self._by_op[signature.op] if fits(signature, each.signature)]
         if alike:
-            return self._of(min(alike, key=self._distance(signature)), trips)
+            return self._of(self._nearest(signature, alike), trips)
         return self._predicted(signature, trips)
 
     def cast(self, to: str, elements: float) -> float:
@@ -116,9 +117,12 @@ class Prediction:
             return None
         return HeldBack(len(errors), _below(errors, 0.5), _below(errors, 0.9))
 
-    def _distance(self, signature: Signature) -> Callable[[Measurement], float]:
+    def _nearest(self, signature: Signature, alike: Sequence[Measurement]) -> Measurement:
+        """The measurement of nearly as much work; of several of the same work the middle one."""
         wanted = work(signature, self.costs.batch_size)
-        return lambda each: abs(math.log(work(each.signature) / wanted))
+        far = [abs(math.log(work(each.signature) / wanted)) for each in alike]
+        near = [each for each, distance in zip(alike, far) if distance == min(far)]
+        return sorted(near, key=_in_both)[(len(near) - 1) // 2]
 
     def _of(self, found: Measurement, runs: float) -> NodeTime:
         """A measured time; a missing type is predicted."""
@@ -141,6 +145,11 @@ def _node_time(times: Sequence[Optional[float]], runs: float, how: str) -> NodeT
     if float32 is None or half is None:
         return NodeTime(0.0, 0.0, UNKNOWN)
     return NodeTime(float32 * runs, half * runs, how)
+
+
+def _in_both(found: Measurement) -> float:
+    """Nanoseconds in both types together."""
+    return sum(time.nanoseconds for time in (found.float32, found.half) if time is not None)
 
 
 def _error(time: Time) -> float:

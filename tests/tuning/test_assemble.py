@@ -8,12 +8,9 @@ from graphmp.tuning.assemble import (
     TracedStep,
     added_up,
     assemble,
-    cast_times,
-    scaled,
-    slower,
 )
-from graphmp.tuning.costs import CastTime, NodeCost, Time, quickest
-from tests.support.costed import exactly, signature
+from graphmp.tuning.costs import NodeCost, Time, quickest
+from tests.support.costed import signature
 
 pytestmark = pytest.mark.unit
 
@@ -108,25 +105,27 @@ def test_operations_alike_share_their_samples():
     assert found.measurements[0].float32 == Time(15.0, 10.0, 20.0, 2)
 
 
+def test_operations_alike_that_take_other_times_have_their_own():
+    """As a Tanh whose values take its slow path, beside one whose values don't."""
+    rows = [(1e4, 1e5), (2e4, 1e5), (1.1e4, 1.1e5), (1e4, 9e4)]
+    float32, half = (
+        [step(**{"n%d" % n: (row[place], "Tanh") for n, row in enumerate(rows)})] * 2
+        for place in (0, 1)
+    )
+    nodes = {"n%d" % n: node("Tanh") for n in range(4)}
+    found = assemble(nodes, float32, half)
+    numbers = [found.nodes[name].measurement for name in sorted(nodes)]
+    assert numbers == [0, 1, 0, 0] and len(found.measurements) == 2
+    total = sum(time_of(found, name, half=True) for name in nodes)
+    assert total == pytest.approx(4e5) and time_of(found, "n1") == 2e4
+
+
+def test_what_varies_from_step_to_step_is_not_another_operation():
+    steps = [step(a=(1e4 * slow, "Mul"), b=(1.1e4 * slow, "Mul")) for slow in (1, 5, 1, 9, 1, 7)]
+    found = assemble({"a": node("Mul"), "b": node("Mul")}, steps, steps)
+    assert found.measurements[0].float32 == Time(1.05e4, 1e4, 1.1e4, 6)
+
+
 def test_the_sum_of_a_step():
     steps = [step(a=(10.0, "Mul"), b=(20.0, "Mul")), step(a=(30.0, "Mul"), b=(2.0, "Mul"))]
     assert added_up(steps, 100.0).nanoseconds == 231.0
-
-
-@pytest.mark.parametrize(
-    "times, factor",
-    [({100: 30.0}, 3.0), ({100: 5.0}, 1.0), ({}, 1.0), ({100: 40.0, 400: 80.0, 200: 1e6}, 4.0)],
-)
-def test_casts_in_a_step_are_slower_than_alone(times, factor):
-    alone = [CastTime("half", size, exactly(size / 10)) for size in (10, 1000)]
-    there = [CastTime("half", size, exactly(time)) for size, time in times.items()]
-    assert slower(there, alone) == pytest.approx(factor)
-    assert scaled(alone[0], 3.0).time == exactly(3.0)
-
-
-def test_casts_of_one_size_share_their_samples():
-    rows = [("half", 64, [5.0]), ("float32", 64, [1.0]), ("half", 64, [3.0, 9.0, 4.0])]
-    assert cast_times(rows) == (
-        CastTime("float32", 64, Time(1.0, 1.0, 1.0, 1)),
-        CastTime("half", 64, Time(4.0, 3.0, 5.0, 3)),
-    )
