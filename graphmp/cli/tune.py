@@ -172,10 +172,12 @@ def _as_json(args: argparse.Namespace, found: Tuned, following: str) -> Dict[str
         "operations": len(costs.measurements),
         "casts": len(costs.casts),
         "faster": costs.faster,
+        "float32_nodes": len(costs.float32_nodes),
+        "kept": found.kept,
         "rounds": {name: [list(steps) for steps in each] for name, each in found.rounds.items()},
         "speedup": {
             name: dict(ratio._asdict())
-            for name in ("bytes", "tuned")
+            for name in ("bytes", "tuned", "regions")
             for ratio in [found.speedup(name)]
             if ratio is not None
         },
@@ -212,6 +214,9 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
             "" if costs.complete else "; interrupted before the end",
         ),
     ]
+    if costs.float32_nodes:
+        text = "%d nodes are better in float32 than by %s, by timed steps"
+        yield ["regions", text % (len(costs.float32_nodes), costs.faster)]
     held_back = report.get("held_back")
     if held_back:
         yield [
@@ -223,13 +228,13 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
 
 def _table(found: Tuned) -> List[Line]:
     """Predicted and measured time of a step, and the speed-up, of each way to place casts."""
-    from graphmp.rewrite.placement_by_time import duration
+    from graphmp.rewrite.times_as_reasons import duration
 
     costs = found.costs
     assert costs is not None
     predicted = found.report.get("predicted_step_ns", {})
-    rows, ratios = [], [found.speedup(name) for name in ("bytes", "tuned")]
-    for name in ("float32", "half", "bytes", "tuned"):
+    rows, ratios = [], [found.speedup(name) for name in ("bytes", "tuned", "regions")]
+    for name in ("float32", "half", "bytes", "tuned", "regions"):
         time_ = costs.steps.get(name)
         if time_ is None:
             continue
@@ -240,7 +245,7 @@ def _table(found: Tuned) -> List[Line]:
                 ("> " if math.isinf(time_.high) else "") + duration(time_.nanoseconds),
                 duration(predicted[name]) if name in predicted else "",
                 _said(ratio),
-                "kept" if name == costs.faster else "",
+                "kept" if name == found.kept else "",
             ]
         )
     if not rows:

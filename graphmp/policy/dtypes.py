@@ -36,3 +36,8 @@ def dtype_text(dtype: int) -> str:
     except (TypeError, KeyError):
         return "dtype %d" % dtype
     return name
+
+
+def names_half(node: Any) -> bool:
+    """Whether an attribute of a node is a half precision."""
+    return any(value.type in HALF for value in node.attr.values())

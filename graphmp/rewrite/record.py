@@ -16,7 +16,7 @@ from graphmp.rewrite.placement_by_time import Timed
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.recognise import Recognised
 from graphmp.scaling.insertion.insert import Inserted
-from graphmp.tuning.costs import FLOAT32, OPERATIONS, Costs
+from graphmp.tuning.costs import FLOAT32, OPERATIONS, WHOLE, Costs
 from graphmp.tuning.prediction import Prediction
 
 
@@ -142,8 +142,9 @@ def _predicted_steps(costs: Costs, saved: Mapping[str, float]) -> Dict[str, floa
 
     Ops that run side by side save in proportion. Empty if the float32 step wasn't timed.
     """
-    alone, together = (costs.steps.get(name) for name in (OPERATIONS % FLOAT32, FLOAT32))
+    names = (OPERATIONS % FLOAT32, WHOLE % FLOAT32, FLOAT32)
+    alone, beside, together = (costs.steps.get(name) for name in names)
     if alone is None or not alone.nanoseconds:
         return {}
-    scale = (together or alone).nanoseconds / alone.nanoseconds
+    scale = (together or beside or alone).nanoseconds / alone.nanoseconds
     return {name: round(scale * max(0.0, alone.nanoseconds - each)) for name, each in saved.items()}

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import parse_input
 from graphmp.policy.dtypes import FLOAT32 as FLOAT32_TYPE
+from graphmp.policy.dtypes import names_half
 from graphmp.policy.traits import MOVES_NOTHING
 from graphmp.rewrite.node_times import signature_in
 from graphmp.rewrite.units import TypedGraph
@@ -18,16 +19,20 @@ from graphmp.tuning.assemble import (
     TracedStep,
     added_up,
     assemble,
+    half_scale,
 )
 from graphmp.tuning.cast_times import cast_times, scaled, slower
 from graphmp.tuning.costs import (
     FLOAT32,
     HALF,
     OPERATIONS,
+    WHOLE,
     CastTime,
     Costs,
     Machine,
     Time,
+    median_time,
+    quickest,
 )
 
 _LARGEST = 2**24  # elements of a cast that is timed alone
@@ -38,6 +43,7 @@ class Traces:
 
     Attributes:
         steps: traced steps, by FLOAT32 and HALF.
+        whole: nanoseconds of whole steps between the traces, by FLOAT32 and HALF.
         casts: dtype, elements and samples of casts timed alone.
         start: nanoseconds to start one more operation.
         given_up: seconds after which the step in half precision was given up; 0 if it wasn't.
@@ -60,6 +66,7 @@ class Traces:
             tensors: runs and outputs of each node, as the order `tensors` answers.
         """
         self.steps: Dict[str, List[TracedStep]] = {FLOAT32: [], HALF: []}
+        self.whole: Dict[str, List[float]] = {FLOAT32: [], HALF: []}
         self.casts: List[Tuple[str, int, List[float]]] = []
         self.start = 0.0
         self.given_up = 0.0
@@ -85,6 +92,9 @@ class Traces:
             for name, each in self.steps.items()
             if each
         }
+        steps.update(
+            (WHOLE % name, median_time(quickest(each))) for name, each in self.whole.items() if each
+        )
         if self.given_up:
             limit = 1e9 * self.given_up
             steps[HALF] = Time(limit, limit, float("inf"), 0)
@@ -100,7 +110,31 @@ class Traces:
             batch_size=batch_size,
             complete=self.complete,
             faster=FLOAT32 if self.given_up else "",
+            half_scale=self._half_scale(steps),
         )
+
+    def _half_scale(self, steps: Mapping[str, Time]) -> float:
+        """The factor on times in half precision by whole steps; 1 unless they show another."""
+        names = [form % name for form in (WHOLE, OPERATIONS) for name in (FLOAT32, HALF)]
+        if not all(name in steps for name in names):
+            return 1.0
+        float32, half, *both = (steps[name] for name in names)
+        traced = both[0].nanoseconds, both[1].nanoseconds
+        narrow = {node.name for node in self._half.node if names_half(node)}
+        ran = [
+            TracedStep({name: ran for name, ran in step.nodes.items() if name in narrow})
+            for step in self.steps[HALF]
+        ]
+        in_half = added_up(ran, self.start).nanoseconds
+        found, least, most = (
+            half_scale(whole, traced, in_half)
+            for whole in (
+                (float32.nanoseconds, half.nanoseconds),
+                (float32.high, half.low),
+                (float32.low, half.high),
+            )
+        )
+        return 1.0 if least <= 1.0 <= most else found
 
     def _nodes(self) -> Dict[str, Node]:
         """The nodes of a step that have a float32 type."""

@@ -35,6 +35,8 @@ from graphmp.tuning.costs import (
 from graphmp.tuning.signatures import FUSED
 
 _NEAR = 0.25  # of a time: nodes of one signature that differ by more have times of their own
+_LITTLE = 0.1  # of a step
+_MOST = 2.0  # times as slow as traced, against float32
 _TINY = 1000.0  # nanoseconds: smaller differences tell nothing
 
 
@@ -208,6 +210,25 @@ def added_up(steps: Sequence[TracedStep], start: float) -> Time:
     times = [median_time(quickest(each)) for each in samples.values()]
     sums = [sum(time[place] for time in times) for place in range(3)]
     return Time(sums[0], sums[1], sums[2], len(steps))
+
+
+def half_scale(whole: Tuple[float, float], traced: Tuple[float, float], in_half: float) -> float:
+    """By how much operations in half precision are slowed down more than others in whole steps.
+
+    Operations overlap, wait for each other, and share the cache: a factor for each type says by how
+    much. Float32's is that of the float32 step; the rest of the other step's time is due to half
+    precision's. From 1/2 to 2; 1 if little of the step is in half precision.
+
+    Args:
+        whole: nanoseconds of whole steps in float32, and with all in half precision that may be.
+        traced: nanoseconds of their operations.
+        in_half: those of the second step's operations in half precision, with its casts.
+    """
+    if min(*whole, *traced) <= 0 or in_half < _LITTLE * traced[1]:
+        return 1.0
+    float32 = whole[0] / traced[0]
+    half = (whole[1] - float32 * (traced[1] - in_half)) / in_half
+    return min(_MOST, max(1 / _MOST, half / float32))
 
 
 def _includes(ran: str, op: str) -> bool:

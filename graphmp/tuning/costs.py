@@ -10,7 +10,9 @@ from scipy.special import bdtrik
 
 FLOAT32, HALF = "float32", "half"  # the two types in which a step was measured
 BYTES, TUNED = "bytes", "tuned"  # and two ways to place casts
+REGIONS = "regions"  # one of these ways with some regions in float32, as timed steps decided
 OPERATIONS = "%s_operations"  # the sum of a step's operations, which ran one at a time
+WHOLE = "%s_whole"  # the step beside it, without a tracer, its operations side by side
 _TAIL = 0.025  # of a 95% interval
 _LEAST = 3  # samples
 
@@ -115,13 +117,17 @@ class Costs:
         nodes: of the measured graph, by name.
         overhead: nanoseconds to start one more operation.
         steps: times of the whole step, by name: FLOAT32, HALF, BYTES, TUNED; OPERATIONS of the
-            first two.
+            first two; WHOLE of these, in turns with the traces.
         source: the measured graph, as the user named it.
         batch_size: the first dimension of its batches; None if nothing was fed.
         complete: False if the measurement was interrupted.
         faster: the name of the step that was the fastest in turns, FLOAT32, BYTES or TUNED; empty
             if that wasn't measured.
         placement: digest of the placement that `faster` is about; empty for any.
+        float32_nodes: nodes that the step was faster with in float32, though that placement has
+            them in half precision.
+        half_scale: what times in half precision are multiplied by: how much longer they take in
+            whole steps, where float32's do so by 1.
     """
 
     machine: Machine
@@ -136,6 +142,8 @@ class Costs:
     complete: bool = True
     faster: str = ""
     placement: str = ""
+    float32_nodes: Tuple[str, ...] = ()
+    half_scale: float = 1.0
 
 
 def median_time(nanoseconds: Sequence[float]) -> Time:

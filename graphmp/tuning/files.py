@@ -82,6 +82,8 @@ def to_json(costs: Costs) -> Dict[str, Any]:
         "overhead": round(costs.overhead, 1),
         "faster": costs.faster,
         "placement": costs.placement,
+        "float32_nodes": list(costs.float32_nodes),
+        "half_scale": round(costs.half_scale, 4),
         "steps": {name: _time(time) for name, time in costs.steps.items()},
         "casts": [
             {"to": cast.to, "elements": cast.elements, "time": _time(cast.time)}
@@ -133,6 +135,8 @@ def from_json(value: Any) -> Costs:
         complete=bool(value["complete"]),
         faster=str(value["faster"]),
         placement=str(value["placement"]),
+        float32_nodes=tuple(map(str, value.get("float32_nodes", ()))),
+        half_scale=_number(value.get("half_scale", 1.0)),
     )
 
 

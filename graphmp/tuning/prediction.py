@@ -7,6 +7,8 @@
    work; beyond the largest and smallest in proportion to it.
 4. An op without measurements: as the ops of its class (products, others) per unit of work. With
    none of these nothing is known of it, and neither type is preferred.
+5. Times in half precision, and of casts, are multiplied by `half_scale`: how much longer they take
+   in whole steps than in traces, if float32's are taken as they are.
 """
 
 from __future__ import annotations
@@ -106,7 +108,8 @@ class Prediction:
     def cast(self, to: str, elements: float) -> float:
         """Nanoseconds of a cast to "float32" or "half", with the start of its kernel."""
         curve = self._casts[to] or self._casts["half" if to == "float32" else "float32"]
-        return self.costs.overhead + (interpolated(curve, max(1.0, elements)) if curve else 0.0)
+        kernel = interpolated(curve, max(1.0, elements)) if curve else 0.0
+        return self.costs.overhead + self.costs.half_scale * kernel
 
     def held_back(self) -> Optional[HeldBack]:
         """How well measurements are predicted without themselves; None if there are too few."""
@@ -131,20 +134,20 @@ class Prediction:
             for time, curves in zip((found.float32, found.half), self._curves)
         ]
         if found.float32 is None or found.half is None:
-            return _node_time(times, runs, PREDICTED)
+            return self._node_time(times, runs, PREDICTED)
         doubt = runs * math.hypot(_error(found.float32), _error(found.half))
-        return _node_time(times, runs, MEASURED)._replace(doubt=doubt)
+        return self._node_time(times, runs, MEASURED)._replace(doubt=doubt)
 
     def _predicted(self, signature: Signature, runs: float) -> NodeTime:
         times = [curves.time(signature, self.costs.batch_size) for curves in self._curves]
-        return _node_time(times, runs, PREDICTED)
+        return self._node_time(times, runs, PREDICTED)
 
-
-def _node_time(times: Sequence[Optional[float]], runs: float, how: str) -> NodeTime:
-    float32, half = times
-    if float32 is None or half is None:
-        return NodeTime(0.0, 0.0, UNKNOWN)
-    return NodeTime(float32 * runs, half * runs, how)
+    def _node_time(self, times: Sequence[Optional[float]], runs: float, how: str) -> NodeTime:
+        """The time of some runs, in half precision as in whole steps."""
+        float32, half = times
+        if float32 is None or half is None:
+            return NodeTime(0.0, 0.0, UNKNOWN)
+        return NodeTime(float32 * runs, half * self.costs.half_scale * runs, how)
 
 
 def _in_both(found: Measurement) -> float:

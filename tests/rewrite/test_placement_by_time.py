@@ -218,12 +218,43 @@ def test_without_a_file_nothing_changes():
     assert Config.make(costs="x.costs").flagfile_lines() == ["--costs=x.costs"]
 
 
+REGIONS = dict.fromkeys(("a1", "i2", "a3", "a5"), (90000.0, 1000.0))
+
+
 @pytest.mark.parametrize(
-    "nanoseconds, text",
+    "faster, nodes, half",
     [
-        (0.0, "0 ns"), (41.2, "41.2 ns"), (999.4, "999 ns"), (999.6, "1 µs"),
-        (41234.0, "41.2 µs"), (1.2e6, "1.2 ms"), (1.5e9, "1.5 s"), (9e10, "90 s"),
+        ("", ["a1"], "xaIAcA"),
+        ("tuned", ["a1", "i2"], "xaiAcA"),
+        ("tuned", ["a1", "i2", "a3"], "xaiacA"),
+        ("bytes", ["a3"], "xAIacA"),
+        ("float32", ["a1"], "xaiaca"),
+        ("tuned", ["gone", "x0"], "xAIAcA"),
     ],
-)  # fmt: skip
-def test_durations(nanoseconds, text):
-    assert placement_by_time.duration(nanoseconds) == text
+)
+def test_regions_that_timed_steps_keep_in_float32(tmp_path, faster, nodes, half):
+    chain = painting.chain("xaiaca")
+    costs = of_nodes(chain, REGIONS, 100.0, faster=faster)
+    costs = dataclasses.replace(
+        costs, placement=decided(chain, costs)[3].digest, float32_nodes=tuple(nodes)
+    )
+    found = rewritten(tmp_path, chain, costs)
+    assert painting.spelled("xaiaca", found.half).replace("C", "c") == half
+    if faster == "tuned" and "a1" in nodes:
+        assert found.reasons["a1"] == "measured: steps are faster with this region in float32"
+
+
+def test_regions_of_another_placement_are_none(tmp_path):
+    chain = painting.chain("xa")
+    costs = of_nodes(chain, {"a1": (90e3, 1e3)}, 100.0, placement="other", float32_nodes=("a1",))
+    assert "a1" in rewritten(tmp_path, chain, costs).half
+
+
+def test_what_is_forced_stays_half_in_a_region_too(tmp_path):
+    chain = painting.chain("xa")
+    costs = of_nodes(chain, {"a1": (90e3, 1e3)}, 100.0)
+    costs = dataclasses.replace(
+        costs, placement=decided(chain, costs)[3].digest, float32_nodes=("a1",)
+    )
+    assert "a1" not in rewritten(tmp_path, chain, costs).half
+    assert "a1" in rewritten(tmp_path, chain, costs, force_compute=["^a1$"]).half

@@ -8,6 +8,7 @@ from graphmp.tuning.assemble import (
     TracedStep,
     added_up,
     assemble,
+    half_scale,
 )
 from graphmp.tuning.costs import NodeCost, Time, quickest
 from tests.support.costed import signature
@@ -129,3 +130,20 @@ def test_what_varies_from_step_to_step_is_not_another_operation():
 def test_the_sum_of_a_step():
     steps = [step(a=(10.0, "Mul"), b=(20.0, "Mul")), step(a=(30.0, "Mul"), b=(2.0, "Mul"))]
     assert added_up(steps, 100.0).nanoseconds == 231.0
+
+
+@pytest.mark.parametrize(
+    "whole, traced, in_half, factor",
+    [
+        ((100.0, 80.0), (100.0, 80.0), 60.0, 1.0),
+        ((50.0, 40.0), (100.0, 80.0), 60.0, 1.0),  # both overlap alike
+        ((100.0, 95.0), (100.0, 80.0), 60.0, 1.25),
+        ((200.0, 130.0), (100.0, 80.0), 60.0, 0.75),
+        ((100.0, 900.0), (100.0, 80.0), 60.0, 2.0),
+        ((100.0, 10.0), (100.0, 80.0), 60.0, 0.5),
+        ((100.0, 95.0), (100.0, 80.0), 7.0, 1.0),  # too little of it is in half precision
+        ((0.0, 95.0), (100.0, 80.0), 60.0, 1.0),
+    ],
+)
+def test_the_scale_of_half_precision_by_whole_steps(whole, traced, in_half, factor):
+    assert half_scale(whole, traced, in_half) == pytest.approx(factor)

@@ -38,6 +38,26 @@ def test_a_node_of_the_measured_graph_has_its_own_time():
     assert found.node("a", matmul(1, 1, 1), 1).how == "unknown"
 
 
+def test_half_precision_takes_as_long_as_in_whole_steps():
+    found = Prediction(
+        costs(
+            (neg(4), 10.0, 20.0),
+            nodes={"a": NodeCost(0)},
+            casts=(CastTime("half", 16, exactly(8.0)),),
+            overhead=1.0,
+            half_scale=1.5,
+        )
+    )
+    assert found.node("a", neg(4), 1) == NodeTime(10.0, 30.0, "measured")
+    assert found.node("", neg(8), 1) == NodeTime(20.0, 60.0, "predicted")
+    assert found.cast("half", 16) == 13.0
+
+
+def test_of_nodes_alike_with_other_times_the_middle_one_counts():
+    found = Prediction(costs((neg(4), 10.0, 10.0), (neg(4), 90.0, 90.0), (neg(4), 12.0, 12.0)))
+    assert found.node("other", neg(4), 1) == NodeTime(12.0, 12.0, "measured")
+
+
 def test_a_node_within_another_kernel_takes_no_time():
     found = Prediction(costs((neg(4), 10.0, 20.0), nodes={"a": NodeCost(-1, 1.0, "b")}))
     assert found.node("a", neg(4), 1) == NodeTime(0.0, 0.0, "measured", "b")

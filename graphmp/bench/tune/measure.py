@@ -1,26 +1,25 @@
-"""Measuring the operations of a step: traces in both types, in turns, one op at a time."""
+"""Measuring the operations of a step: traces in both types, in turns, one op at a time.
+
+In these turns whole steps are timed too, without a tracer, with as many ops at a time as TensorFlow
+likes.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, List
 
 from graphmp.bench.bench import TOO_SLOW
 from graphmp.bench.processes.processes import Process, Trouble
 from graphmp.bench.timing import schedule
 from graphmp.errors import GraphmpError
 from graphmp.rewrite.traces import Traces
-from graphmp.tuning.assemble import (
-    Ran,
-    TracedStep,
-)
-from graphmp.tuning.costs import (
-    FLOAT32,
-    HALF,
-)
+from graphmp.tuning.assemble import Ran, TracedStep
+from graphmp.tuning.costs import FLOAT32, HALF, WHOLE
 
 # Traced steps of a type: at least, unless they take twice the time; at most.
 _STEPS = (6, 200)
 _TURN = 0.5  # seconds of traced steps of one type before those of the other
+_WHOLE_STEPS = 4  # of each turn
 _CASTS = 0.1  # of the time
 # Seconds for the first step in half precision: at least; in times that of float32.
 _PATIENCE = (30.0, 5.0)
@@ -34,7 +33,7 @@ def measure(
 
     Args:
         traces: what is measured is put into them at once.
-        process: runs the graphs FLOAT32 and HALF.
+        process: runs the graphs FLOAT32 and HALF, traced, and WHOLE of each.
         path: of the batches.
         dtype: the half precision.
         ends: when the time is up, by `schedule.now`.
@@ -56,6 +55,7 @@ def measure(
         began = schedule.now()
         for variant in order:
             traces.steps[variant] += _traced(process, variant, path)
+            traces.whole[variant] += _whole(process, variant, path)
         order = order[::-1]
         number = len(traces.steps[HALF])
         tell(max(0.0, ends - schedule.now()))
@@ -79,6 +79,8 @@ def _opened(traces: Traces, process: Process, path: str) -> bool:
             raise _failed(HALF, trouble) from None
         traces.given_up = limit
         return False
+    for variant in (FLOAT32, HALF):
+        _ask(process, variant, "open", WHOLE % variant, path, 1)
     return True
 
 
@@ -86,6 +88,12 @@ def _traced(process: Process, variant: str, path: str) -> Iterator[TracedStep]:
     """A turn of traced steps."""
     for nodes in _ask(process, variant, "trace", variant, path, _TURN):
         yield TracedStep({name: Ran(row[0], row[2]) for name, row in nodes.items()})
+
+
+def _whole(process: Process, variant: str, path: str) -> List[float]:
+    """Nanoseconds of a turn of steps without a tracer."""
+    seconds = _ask(process, variant, "steps", WHOLE % variant, path, _WHOLE_STEPS)
+    return [1e9 * each for each in seconds]
 
 
 def _ask(process: Process, variant: str, order: str, *arguments: Any) -> Any:

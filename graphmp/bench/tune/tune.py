@@ -5,6 +5,8 @@
 2. The graph is converted by the costs. Steps of float32, of the conversion by bytes and of the one
    by costs are timed in turns, in another process: the fastest is noted, and a conversion by these
    costs becomes that one.
+3. Where the steps aren't as predicted, or none is shown to be faster than float32, regions of the
+   faster conversion are decided by timed steps: `halving`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import pathlib
 import tempfile
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -24,6 +26,7 @@ from graphmp.bench.processes.feeds import BatchFile
 from graphmp.bench.processes.processes import Process, Starter, Trouble
 from graphmp.bench.processes.timed_session import TrainingFile
 from graphmp.bench.timing import schedule, turns
+from graphmp.bench.tune.halving import Halving, starting_point
 from graphmp.bench.tune.measure import measure
 from graphmp.bench.tune.options import Options
 from graphmp.config import Config
@@ -33,8 +36,9 @@ from graphmp.errors import GraphmpError
 from graphmp.files.single import write_atomic
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
-from graphmp.rewrite.decisions import in_half
-from graphmp.rewrite.pipeline import rewrite
+from graphmp.policy.dtypes import names_half
+from graphmp.rewrite.decisions import decided, in_half
+from graphmp.rewrite.pipeline import Solver, rewrite
 from graphmp.rewrite.traces import Traces
 from graphmp.timings import Ratio, Rounds, speedup
 from graphmp.tuning import files
@@ -43,7 +47,9 @@ from graphmp.tuning.costs import (
     FLOAT32,
     HALF,
     OPERATIONS,
+    REGIONS,
     TUNED,
+    WHOLE,
     Costs,
     Time,
     median_time,
@@ -51,7 +57,7 @@ from graphmp.tuning.costs import (
 )
 from graphmp.tuning.machine import this_machine
 
-_MEASURING = 0.6  # of the time; the rest is for whole steps
+_MEASURING, _COMPARING = 0.5, 0.25  # of the time; the rest is for regions, where they are timed
 Tell = Callable[[str, Optional[float]], None]
 
 
@@ -61,6 +67,7 @@ class Tuned:
     Attributes:
         costs: those that were written; None if it ended before there were any.
         rounds: seconds of whole steps in turns, by FLOAT32, BYTES, TUNED.
+        of_regions: of other turns, by FLOAT32 and REGIONS; empty if no region was decided.
         interrupted: whether it ended early, by Ctrl-C.
         report: the report's section of the conversion by costs; empty if there was none.
     """
@@ -69,13 +76,21 @@ class Tuned:
         """Nothing is measured yet."""
         self.costs: Optional[Costs] = None
         self.rounds: Dict[str, Rounds] = {}
+        self.of_regions: Dict[str, Rounds] = {}
         self.interrupted = False
         self.report: Dict[str, Any] = {}
 
+    @property
+    def kept(self) -> str:
+        """FLOAT32, BYTES, TUNED, or REGIONS of one of these; empty if nothing was compared."""
+        if self.costs is None:
+            return ""
+        return REGIONS if self.costs.float32_nodes else self.costs.faster
+
     def speedup(self, name: str) -> Optional[Ratio]:
-        """The speed-up of BYTES or TUNED against float32; None if it wasn't timed."""
-        both = FLOAT32 in self.rounds and name in self.rounds
-        return speedup(self.rounds[FLOAT32], self.rounds[name]) if both else None
+        """The speed-up of BYTES, TUNED or REGIONS against float32; None if it wasn't timed."""
+        rounds = self.of_regions if name == REGIONS else self.rounds
+        return speedup(rounds[FLOAT32], rounds[name]) if {FLOAT32, name} <= set(rounds) else None
 
 
 def tune(
@@ -105,6 +120,7 @@ def tune(
             try:
                 tuner.measured()
                 tuner.compared()
+                tuner.halved()
             except KeyboardInterrupt:
                 found.interrupted = True
             tuner.write()
@@ -132,6 +148,9 @@ class _Tuner:
         self._found = found
         self._traces: Optional[Traces] = None
         self._made: Optional[BatchFile] = None
+        self._graphs: Dict[str, tf.MetaGraphDef] = {}  # that were compared
+        self._faster = ""  # after regions were decided
+        self._nodes: Tuple[str, ...] = ()
         self.starter = Starter(folder)
 
     def measured(self) -> None:
@@ -144,7 +163,8 @@ class _Tuner:
         self._tell("converting to half precision", None)
         half = self._in_half()
         trainings = self._written({FLOAT32: self._conversion.original, HALF: half})
-        with self._process(trainings) as process:
+        whole = {WHOLE % name: training for name, training in trainings.items()}
+        with self._process({**trainings, **whole}) as process:
             self._tell("making batches", None)
             self._made = self._batches(process)
             tensors = self._ask(process, "tensors", FLOAT32, self._made.path)
@@ -172,17 +192,54 @@ class _Tuner:
         path.write_bytes(files.dumps(costs))
         by_costs = graphs.by_costs(self._conversion, str(path))
         self._found.report = by_costs.report["costs"]
-        trainings = self._written(
-            {
-                FLOAT32: self._conversion.original,
-                BYTES: self._conversion.meta_graph,
-                TUNED: by_costs.meta_graph,
-            }
+        graphs_of = {
+            FLOAT32: self._conversion.original,
+            BYTES: self._conversion.meta_graph,
+            TUNED: by_costs.meta_graph,
+        }
+        self._say("timing steps", schedule.now() + _COMPARING * self._options.seconds)
+        self._found.rounds = self._timed(graphs_of, _COMPARING * self._options.seconds)
+        self._graphs = graphs_of
+
+    def halved(self) -> None:
+        """Decide on regions by timed steps, where that is needed."""
+        found, costs = self._found, self._costs()
+        if costs is None or not self._graphs:
+            return
+        base = starting_point(found.rounds, self._predicted(costs), self._is_in_half)
+        if base is None:
+            return
+        seconds = (1 - _MEASURING - _COMPARING) * self._options.seconds
+        ends = schedule.now() + seconds
+        self._say("timing regions", ends)
+        halving = Halving(
+            base,
+            replace(costs, placement=found.report["placement"]),
+            self._graphs,
+            self._converted,
+            self._timed,
         )
-        seconds = (1 - _MEASURING) * self._options.seconds
-        with self._process(trainings) as process:
-            runs = self._timed(process, list(trainings), seconds)
-        self._found.rounds = {run.variant: run.rounds for run in runs if run.status == TIMED}
+        try:
+            halving.search(ends, min(map(min, found.rounds[FLOAT32])))
+        finally:
+            if halving.nodes:
+                found.of_regions = halving.rounds
+                self._faster, self._nodes = halving.settled()
+
+    def _predicted(self, costs: Costs) -> Dict[str, float]:
+        """The predicted speed-ups."""
+        step = costs.steps.get(WHOLE % FLOAT32) or costs.steps[OPERATIONS % FLOAT32]
+        predicted = self._found.report.get("predicted_step_ns", {})
+        return {name: step.nanoseconds / max(1.0, each) for name, each in predicted.items()}
+
+    def _is_in_half(self, name: str) -> bool:
+        return any(map(names_half, self._graphs[name].graph_def.node))
+
+    def _converted(self, costs: Costs) -> tf.MetaGraphDef:
+        """The graph by some costs."""
+        path = self._folder / "asked.costs"
+        path.write_bytes(files.dumps(costs))
+        return self._rewritten(replace(self._config, costs=str(path)))
 
     def write(self) -> None:
         """Write what there is."""
@@ -194,11 +251,15 @@ class _Tuner:
             name: median_time(quickest([1e9 * second for steps in each for second in steps]))
             for name, each in rounds.items()
         }
+        if REGIONS in self._found.of_regions:
+            regions = self._found.of_regions[REGIONS]
+            steps[REGIONS] = median_time(quickest([1e9 * s for each in regions for s in each]))
         if FLOAT32 in rounds and TUNED in rounds:
             costs = replace(
                 costs,
-                faster=fastest(rounds),
+                faster=self._faster or fastest(rounds),
                 placement=self._found.report["placement"],
+                float32_nodes=self._nodes,
             )
         self._scale_predictions(costs, steps)
         self._found.costs = replace(
@@ -232,13 +293,14 @@ class _Tuner:
 
     def _in_half(self) -> tf.MetaGraphDef:
         """The graph with everything in half precision that may be, and no loss scale."""
-        config = replace(self._config, loss_scale="none", clip_norm=0.0)
-        policy = policies.load(config.compute_dtype, config.op_policy)
-        recorded = self._conversion.before.recorded
-        done = rewrite(self._conversion.before, config, policy, recorded, in_half)
-        return done.meta_graph
+        return self._rewritten(replace(self._config, loss_scale="none", clip_norm=0.0), in_half)
 
-    def _written(self, found: Dict[str, tf.MetaGraphDef]) -> Dict[str, TrainingFile]:
+    def _rewritten(self, config: Config, solve: Solver = decided) -> tf.MetaGraphDef:
+        policy = policies.load(config.compute_dtype, config.op_policy)
+        before = self._conversion.before
+        return rewrite(before, config, policy, before.recorded, solve).meta_graph
+
+    def _written(self, found: Mapping[str, tf.MetaGraphDef]) -> Dict[str, TrainingFile]:
         view = GraphView(self._conversion.original.graph_def)
         targets = graphs.step_targets(view, self._conversion.report["losses"])
         return {
@@ -264,24 +326,20 @@ class _Tuner:
                 "%s: the step does not run: %s: %s" % (source, trouble.status, trouble.message),
             ) from None
 
-    def _timed(self, process: Process, names: Sequence[str], seconds: float) -> List[BenchRun]:
+    def _timed(self, graphs_of: Mapping[str, tf.MetaGraphDef], seconds: float) -> Dict[str, Rounds]:
+        """Seconds of steps of some graphs in turns, in a process of their own."""
         assert self._made is not None
-        self._say("timing steps", schedule.now() + seconds)
-        ends = schedule.now() + seconds
-        runs = []
-        for name in names:
-            self._ask(process, "open", name, self._made.path, 1)
-            alone = min(self._ask(process, "steps", name, self._made.path, 2))
-            runs.append(BenchRun(name, self._made.batch_size, TIMED, alone=alone))
-        left = max(0.0, ends - schedule.now())
-        return turns.timed(
-            runs,
-            self._made.path,
-            process,
-            BenchOptions(),
-            left,
-            lambda rest: self._say("timing steps", schedule.now() + rest),
-        )
+        path, runs = self._made.path, []
+        trainings = self._written(graphs_of)
+        with self._process(trainings) as process:
+            ends = schedule.now() + seconds
+            for name in trainings:
+                self._ask(process, "open", name, path, 1)
+                alone = min(self._ask(process, "steps", name, path, 2))
+                runs.append(BenchRun(name, self._made.batch_size, TIMED, alone=alone))
+            left = max(0.0, ends - schedule.now())
+            timed = turns.timed(runs, path, process, BenchOptions(), left, lambda rest: None)
+        return {run.variant: run.rounds for run in timed if run.status == TIMED}
 
     def _process(self, trainings: Dict[str, TrainingFile]) -> Process:
         return Process(processes.spec(trainings, 0, self._device.on_gpu), self.starter)
