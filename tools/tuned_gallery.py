@@ -3,7 +3,7 @@
 
 usage: tuned_gallery.py sizes [NAME...] [--again]
        tuned_gallery.py measure [NAME...] [--seconds N] [--limit N] [--again]
-                                [--folder FOLDER]
+                                [--clock wall|processor] [--folder FOLDER]
        tuned_gallery.py table
 
     python tools/tuned_gallery.py sizes
@@ -109,6 +109,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         type=pathlib.Path,
         default=gallery.ROOT / "build" / "tuned",
         help="for the files of costs (default build/tuned)",
+    )
+    measuring.add_argument(
+        "--clock", choices=("wall", "processor"), default="wall", help="as for `graphmp tune`"
     )
     for flag, default, text in (
         ("--seconds", 75, "for each tuning"),
@@ -312,6 +315,7 @@ def tuned(args: argparse.Namespace, size: Row, graph: str) -> Row:
     load, path = os.getloadavg()[0], path_of(args, size)
     path.parent.mkdir(parents=True, exist_ok=True)
     flags = ["--batch_size=%d" % size["batch_size"], "--seconds=%g" % args.seconds]
+    flags += ["--clock=" + args.clock]
     found = command("tune", "-o", str(path), *flags, graph)
     costs = read(str(path))
     path.write_bytes(dumps(replace(costs, faster="")))
@@ -324,7 +328,10 @@ def tuned(args: argparse.Namespace, size: Row, graph: str) -> Row:
         "cpu": gallery.cpu(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
         "load": round(load, 1),
+        "seconds": args.seconds,
+        "clock": args.clock,
         "kept": found["faster"],
+        "float32_nodes": found["float32_nodes"],
         "coverage": report["coverage"],
         "predicted_ms": {
             key: round(value / 1e6, 3)

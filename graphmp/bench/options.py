@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Tuple
 
+WALL, PROCESSOR = CLOCKS = "wall", "processor"  # that of all threads of the process
 SECONDS = 90.0  # with start-up and the last round, a default run ends within two minutes
 
 
@@ -21,6 +22,7 @@ class Options:
         seed: of made-up batches.
         memory_limit: bytes for a variant; 0 for the machine's memory.
         seconds: for the whole command; given `steps` and `rounds` are done in any case.
+        clock: of steps: WALL or PROCESSOR.
     """
 
     data: str = ""
@@ -31,6 +33,7 @@ class Options:
     seed: int = 0
     memory_limit: int = 0
     seconds: float = SECONDS
+    clock: str = WALL
 
     @property
     def fits_the_time(self) -> bool:

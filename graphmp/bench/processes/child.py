@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY
 from graphmp.bench.kernels.shares import shares
+from graphmp.bench.options import WALL
 from graphmp.bench.processes import accumulation, feeds, memory, pipeline
 from graphmp.bench.processes.processes import END, ENDED, says_no_memory
 from graphmp.bench.processes.timed_session import (
@@ -108,9 +109,9 @@ class Child:
         for number in range(warmup):
             training.step(self._batches[path][number % len(self._batches[path])])
 
-    def steps(self, variant: str, path: str, count: int) -> List[float]:
+    def steps(self, variant: str, path: str, count: int, clock: str = WALL) -> List[float]:
         """Times steps of a variant that is open."""
-        return self._open[variant].timed(self._batches[path], count)
+        return self._open[variant].timed(self._batches[path], count, clock)
 
     def tensors(self, variant: str, path: str) -> Dict[str, Any]:
         """Runs of each node in a step that nothing optimises; slot, dtype, shape of its outputs."""

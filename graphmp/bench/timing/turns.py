@@ -116,4 +116,5 @@ class _Turns:
         self._process.ask("open", name, self._path, self.warmup)
 
     def _steps(self, name: str, count: int) -> List[float]:
-        return [float(seconds) for seconds in self._process.ask("steps", name, self._path, count)]
+        found = self._process.ask("steps", name, self._path, count, self._options.clock)
+        return [float(seconds) for seconds in found]

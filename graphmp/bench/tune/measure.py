@@ -27,7 +27,13 @@ Tell = Callable[[float], None]
 
 
 def measure(
-    traces: Traces, process: Process, path: str, dtype: str, ends: float, tell: Tell
+    traces: Traces,
+    process: Process,
+    path: str,
+    dtype: str,
+    clock: str,
+    ends: float,
+    tell: Tell,
 ) -> None:
     """Measure until the time is up.
 
@@ -36,6 +42,7 @@ def measure(
         process: runs the graphs FLOAT32 and HALF, traced, and WHOLE of each.
         path: of the batches.
         dtype: the half precision.
+        clock: of whole steps.
         ends: when the time is up, by `schedule.now`.
         tell: receives the number of seconds left.
 
@@ -55,7 +62,7 @@ def measure(
         began = schedule.now()
         for variant in order:
             traces.steps[variant] += _traced(process, variant, path)
-            traces.whole[variant] += _whole(process, variant, path)
+            traces.whole[variant] += _whole(process, variant, path, clock)
         order = order[::-1]
         number = len(traces.steps[HALF])
         tell(max(0.0, ends - schedule.now()))
@@ -90,9 +97,9 @@ def _traced(process: Process, variant: str, path: str) -> Iterator[TracedStep]:
         yield TracedStep({name: Ran(row[0], row[2]) for name, row in nodes.items()})
 
 
-def _whole(process: Process, variant: str, path: str) -> List[float]:
+def _whole(process: Process, variant: str, path: str, clock: str) -> List[float]:
     """Nanoseconds of a turn of steps without a tracer."""
-    seconds = _ask(process, variant, "steps", WHOLE % variant, path, _WHOLE_STEPS)
+    seconds = _ask(process, variant, "steps", WHOLE % variant, path, _WHOLE_STEPS, clock)
     return [1e9 * each for each in seconds]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphmp.bench.options import WALL
+
 SECONDS = 75.0  # with start-up and conversions, a default run ends within two minutes
 
 
@@ -16,9 +18,11 @@ class Options:
         batch_size: of dimensions that the graph leaves open.
         seed: of made-up batches.
         seconds: for measuring.
+        clock: by which whole steps are compared.
     """
 
     data: str = ""
     batch_size: int = 8
     seed: int = 0
     seconds: float = SECONDS
+    clock: str = WALL

@@ -178,6 +178,7 @@ class _Tuner:
                 process,
                 self._made.path,
                 self._config.compute_dtype,
+                self._options.clock,
                 ends,
                 lambda left: self._say("timing operations", schedule.now() + left),
             )
@@ -338,7 +339,8 @@ class _Tuner:
                 alone = min(self._ask(process, "steps", name, path, 2))
                 runs.append(BenchRun(name, self._made.batch_size, TIMED, alone=alone))
             left = max(0.0, ends - schedule.now())
-            timed = turns.timed(runs, path, process, BenchOptions(), left, lambda rest: None)
+            options = BenchOptions(clock=self._options.clock)
+            timed = turns.timed(runs, path, process, options, left, lambda rest: None)
         return {run.variant: run.rounds for run in timed if run.status == TIMED}
 
     def _process(self, trainings: Dict[str, TrainingFile]) -> Process:
