@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.shapes.shapes import recorded_shape
 from graphmp.graph.structure.frames import is_invariant
 from graphmp.graph.structure.view import Port
+from graphmp.naming import in_body
 from graphmp.rewrite.costs import SAVED_BYTES, TensorCost
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tuning.costs import Signature, TensorType
@@ -27,19 +28,23 @@ SENT = 0.8  # nanoseconds for a byte sent: 10 Gbit Ethernet moves 1.25 GB/s
 
 
 class NodeTimes:
-    """The times of one graph body."""
+    """The times of one graph body.
 
-    def __init__(self, graph: TypedGraph, prediction: Prediction, in_function: bool):
+    Attributes:
+        body: its name.
+    """
+
+    def __init__(self, graph: TypedGraph, prediction: Prediction, body: str):
         """Nothing is computed yet.
 
         Args:
             graph: the body.
             prediction: times by measured costs.
-            in_function: whether it is a function's: names of its nodes mean nothing outside.
+            body: its name: the function's, empty for the main graph.
         """
         self._graph = graph
         self._prediction = prediction
-        self._in_function = in_function
+        self.body = body
         self._found: Dict[str, NodeTime] = {}
 
     def node(self, name: str) -> NodeTime:
@@ -68,16 +73,16 @@ class NodeTimes:
         if name in self._graph.idle:
             return NOTHING
         signature = signature_in(self._graph, name)
-        known = "" if self._in_function else name
-        return self._prediction.node(known, signature, self._graph.trips(name))
+        path = in_body(self.body, name)
+        return self._prediction.node(path, signature, self._graph.trips(name))
 
     def _runs(self, name: str) -> float:
-        known = None if self._in_function else self._prediction.costs.nodes.get(name)
+        known = self._prediction.costs.nodes.get(in_body(self.body, name))
         return self._graph.trips(name) if known is None else known.runs
 
     def _type(self, port: Port) -> TensorType:
         """The type of a tensor: as measured, else as recorded in the graph."""
-        known = None if self._in_function else self._prediction.costs.nodes.get(port.node)
+        known = self._prediction.costs.nodes.get(in_body(self.body, port.node))
         if known is not None and known.measurement >= 0:
             outputs = self._prediction.costs.measurements[known.measurement].signature.outputs
             if port.output < len(outputs) and outputs[port.output].shape is not None:

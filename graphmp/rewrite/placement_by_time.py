@@ -42,7 +42,7 @@ class Timed(NamedTuple):
         nodes: the number of nodes by how their times are known.
         saved: nanoseconds of a step below float32, by name: "bytes" for the placement by bytes,
             "half" with all that is free in half precision, "tuned" for this one.
-        digest: of the nodes in half precision.
+        digest: of the body's nodes in half precision.
         kept: "tuned"; or what was faster as a whole, "float32" or "bytes".
     """
 
@@ -79,9 +79,10 @@ def place_by_time(
         name: -step.cost(each)
         for name, each in ((BYTES, by_bytes), (HALVED, all_half(loose)), (TUNED, placed))
     }
-    digest = digest_of(graph, placed)
-    kept = costs.faster if costs.faster and costs.placement in ("", digest) else TUNED
-    names = costs.float32_nodes if costs.placement == digest else ()
+    digest = digest_of(graph, placed, times.body)
+    is_timed = digest in costs.placement.split(",")
+    kept = costs.faster if costs.faster and (is_timed or not costs.placement) else TUNED
+    names = costs.float32_nodes if is_timed else ()
     apart = _free_groups(graph, groups, loose, names)
     if kept == FLOAT32:
         placed = _in_float32(loose, loose, whole_step(costs, compute_dtype))
@@ -165,10 +166,12 @@ def loosened(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> List[Pa
     ]
 
 
-def digest_of(graph: TypedGraph, placed: List[Paint]) -> str:
-    """A short digest of the nodes in half precision."""
+def digest_of(graph: TypedGraph, placed: List[Paint], body: str) -> str:
+    """A short digest of the nodes in half precision of a body."""
     half = sorted({unit.node for unit, p in zip(graph.units, placed) if p.colour == HALF})
-    return hashlib.sha256("\n".join(half).encode("utf-8")).hexdigest()[:16]
+    return hashlib.sha256("\n".join([*filter(None, [body]), *half]).encode("utf-8")).hexdigest()[
+        :16
+    ]
 
 
 def _arcs(

@@ -130,7 +130,7 @@ def _costs(prediction: Optional[Prediction], timed: Sequence[Timed]) -> Dict[str
         "complete": costs.complete,
         "nodes": dict(nodes),
         "held_back": held_back._asdict() if held_back else None,
-        "placement": timed[0].digest,
+        "placement": ",".join(each.digest for each in timed),
         "kept": timed[0].kept,
         "predicted_step_ns": _predicted_steps(costs, saved),
         "measured_step_ns": {name: time.nanoseconds for name, time in costs.steps.items()},

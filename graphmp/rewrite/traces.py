@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.structure.inlined import Inlined
 from graphmp.graph.structure.view import parse_input
+from graphmp.naming import in_body
 from graphmp.policy.dtypes import FLOAT32 as FLOAT32_TYPE
 from graphmp.policy.dtypes import names_half
 from graphmp.policy.traits import MOVES_NOTHING
 from graphmp.rewrite.node_times import signature_in
+from graphmp.rewrite.problem import Body, bodies
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.tuning.assemble import (
     Assembled,
     Node,
+    Ran,
     TracedStep,
     added_up,
     assemble,
@@ -72,8 +76,14 @@ class Traces:
         self.given_up = 0.0
         self.complete = False
         self._targets = targets
-        self._tensors = tensors
-        self._graph = TypedGraph(shaped(original.graph_def, tensors), OpDefs(original))
+        self._inlined = Inlined(original.graph_def)
+        self._tensors = _by_path(tensors, self._inlined)
+        op_defs = OpDefs(original)
+        self._bodies = {
+            body.name: TypedGraph(shaped(body.graph_def, self._of_body(body)), op_defs)
+            for body in bodies(original, op_defs)
+        }
+        self._graph = self._bodies[""]
         self._half = half.graph_def
 
     def sizes(self) -> List[int]:
@@ -85,7 +95,7 @@ class Traces:
         self, machine: Machine, compute_dtype: str, source: str, batch_size: Optional[int]
     ) -> Costs:
         """The costs by what was measured."""
-        float32, half = self.steps[FLOAT32], self.steps[HALF]
+        float32, half = ([*map(self._with_paths, self.steps[name])] for name in (FLOAT32, HALF))
         found: Assembled = assemble(self._nodes(), float32, half)
         steps = {
             OPERATIONS % name: added_up(each, self.start)
@@ -120,7 +130,9 @@ class Traces:
             return 1.0
         float32, half, *both = (steps[name] for name in names)
         traced = both[0].nanoseconds, both[1].nanoseconds
-        narrow = {node.name for node in self._half.node if names_half(node)}
+        inlined = Inlined(self._half)
+        run = {name for step in self.steps[HALF] for name in step.nodes}
+        narrow = {name for name in run if names_half(inlined.node(name) or tf.NodeDef())}
         ran = [
             TracedStep({name: ran for name, ran in step.nodes.items() if name in narrow})
             for step in self.steps[HALF]
@@ -136,20 +148,42 @@ class Traces:
         )
         return 1.0 if least <= 1.0 <= most else found
 
+    def _of_body(self, body: Body) -> Dict[str, Any]:
+        """Runs and outputs of the nodes of a body."""
+        paths = ((node.name, in_body(body.name, node.name)) for node in body.graph_def.node)
+        return {name: self._tensors[path] for name, path in paths if path in self._tensors}
+
+    def _with_paths(self, step: TracedStep) -> TracedStep:
+        """A step with the nodes of functions by their paths, those of all calls added up."""
+        nodes: Dict[str, Ran] = {}
+        for name, ran in step.nodes.items():
+            path = self._inlined.path(name) or name
+            before = nodes[path].nanoseconds if path in nodes else 0.0
+            nodes[path] = Ran(before + ran.nanoseconds, ran.op)
+        return TracedStep(nodes)
+
     def _nodes(self) -> Dict[str, Node]:
-        """The nodes of a step that have a float32 type."""
-        graph, view = self._graph, self._graph.view
-        step = view.ancestors(self._targets)
-        return {
-            name: Node(
-                signature_in(graph, name),
-                tuple(port.node for port in view.inputs(name)),
-                tuple({consumer.node for consumer in view.consumers(name)} & step),
-                self._tensors.get(name, (1,))[0],
-            )
-            for name in view.nodes
-            if name in step and graph.units_of(name)
-        }
+        """The nodes of a step that have a float32 type; those of functions by their paths."""
+        step = self._graph.view.ancestors(self._targets)
+        found: Dict[str, Node] = {}
+        for body, graph in self._bodies.items():
+            for name in graph.view.nodes:
+                path = in_body(body, name)
+                runs = name in step if not body else path in self._tensors
+                if runs and graph.units_of(name):
+                    found[path] = self._node(body, name, step)
+        return found
+
+    def _node(self, body: str, name: str, step: AbstractSet[str]) -> Node:
+        graph = self._bodies[body]
+        view = graph.view
+        readers = {consumer.node for consumer in view.consumers(name)}
+        return Node(
+            signature_in(graph, name),
+            tuple(in_body(body, port.node) for port in view.inputs(name)),
+            tuple(in_body(body, reader) for reader in (readers if body else readers & step)),
+            self._tensors.get(in_body(body, name), (1,))[0],
+        )
 
     def _cast_times(self) -> Tuple[CastTime, ...]:
         """Casts in the traces of the half-precision step, and those timed alone.
@@ -190,6 +224,16 @@ class Traces:
             node = self._graph.view.nodes.get(name)
             if node is not None and self._graph.units_of(name) and node.op not in MOVES_NOTHING:
                 yield outputs
+
+
+def _by_path(tensors: Mapping[str, Any], inlined: Inlined) -> Dict[str, Any]:
+    """Runs and outputs by the paths of nodes, the runs of all calls of a function added up."""
+    found: Dict[str, Any] = {}
+    for name, (runs, outputs) in tensors.items():
+        path = inlined.path(name) or name
+        before, known = found.get(path, (0, ()))
+        found[path] = [before + runs, known or outputs]
+    return found
 
 
 def shaped(graph_def: tf.GraphDef, tensors: Mapping[str, Any]) -> tf.GraphDef:

@@ -114,7 +114,7 @@ class Costs:
         compute_dtype: the half precision: "float16" or "bfloat16".
         measurements: of each distinct operation.
         casts: by dtype and size.
-        nodes: of the measured graph, by name.
+        nodes: of the measured graph, by name; of its functions, by path.
         overhead: nanoseconds to start one more operation.
         steps: times of the whole step, by name: FLOAT32, HALF, BYTES, TUNED; OPERATIONS of the
             first two; WHOLE of these, in turns with the traces.
@@ -123,7 +123,8 @@ class Costs:
         complete: False if the measurement was interrupted.
         faster: the name of the step that was the fastest in turns, FLOAT32, BYTES or TUNED; empty
             if that wasn't measured.
-        placement: digest of the placement that `faster` is about; empty for any.
+        placement: digests of the placement that `faster` is about, of the graph and of each
+            function, with commas between them; empty for any.
         float32_nodes: nodes that the step was faster with in float32, though that placement has
             them in half precision.
         half_scale: what times in half precision are multiplied by: how much longer they take in

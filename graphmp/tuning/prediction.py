@@ -89,7 +89,7 @@ class Prediction:
         """The time of a node in a step.
 
         Args:
-            name: the node's; empty inside a function.
+            name: the node's path, as of `in_body`.
             signature: its signature; dimensions may be unknown.
             trips: its runs in a step, if it isn't a node of the measured graph.
         """

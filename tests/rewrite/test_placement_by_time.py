@@ -47,7 +47,7 @@ def decided(meta_graph, costs):
     """The graph, its groups, the loosened paint, and the placement by time."""
     decisions = pipeline.decide(meta_graph, Config.make(), Policy.default("float16"))[""]
     graph, groups, wanted = decisions.graph, decisions.groups, decisions.wanted
-    times = NodeTimes(graph, Prediction(costs), in_function=False)
+    times = NodeTimes(graph, Prediction(costs), "")
     timed = placement_by_time.place_by_time(graph, groups, wanted, "float16", times, costs)
     return graph, groups, placement_by_time.loosened(graph, groups, wanted), timed
 

@@ -273,9 +273,9 @@ class _Tuner:
     def _scale_predictions(self, costs: Costs, steps: Dict[str, Time]) -> None:
         """Predict steps as of the float32 step that was timed, not of its operations' sum."""
         predicted = self._found.report.get("predicted_step_ns", {})
-        alone = costs.steps[OPERATIONS % FLOAT32].nanoseconds
-        if FLOAT32 in steps and alone:
-            scale = steps[FLOAT32].nanoseconds / alone
+        before = costs.steps.get(WHOLE % FLOAT32) or costs.steps[OPERATIONS % FLOAT32]
+        if FLOAT32 in steps and before.nanoseconds:
+            scale = steps[FLOAT32].nanoseconds / before.nanoseconds
             predicted.update({name: scale * value for name, value in predicted.items()})
 
     def _costs(self) -> Optional[Costs]:

@@ -22,7 +22,7 @@ class Machine:
         self.now, self._seconds = 0.0, seconds
         monkeypatch.setattr(schedule, "now", lambda: self.now)
 
-    def ask(self, order, variant, path, count=0):
+    def ask(self, order, variant, path, count=0, clock="wall"):
         if order == "steps":
             taken = [self._seconds(variant, self.now) for _ in range(count)]
             self.now += sum(taken)
