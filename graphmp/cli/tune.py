@@ -22,7 +22,7 @@ from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_file
 
 if TYPE_CHECKING:
-    from graphmp.bench.tune.tune import Tuned
+    from graphmp.bench.tune.tuned import Tuned
     from graphmp.timings import Ratio
 
 HELP = (
@@ -226,6 +226,8 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
     if costs.float32_nodes:
         text = "%d nodes are better in float32 than by %s, by timed steps"
         yield ["regions", text % (len(costs.float32_nodes), costs.faster)]
+    if found.note:
+        yield ["regions", "not timed to the end: " + found.note]
     held_back = report.get("held_back")
     if held_back:
         yield [

@@ -11,7 +11,7 @@ import pytest
 
 from graphmp.bench import run as bench_run
 from graphmp.bench.processes import accumulation
-from graphmp.bench.tune import measure, tune
+from graphmp.bench.tune import measure, steps
 from graphmp.cli import terminal
 from graphmp.cli.tune import _doubt
 from graphmp.conversion.source import names_a_graph
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def here(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(tune, "Process", Local)
+    monkeypatch.setattr(steps, "Process", Local)
     monkeypatch.setattr(bench_run, "Process", Local)
     monkeypatch.setattr(measure, "_STEPS", (2, 3))
     monkeypatch.setattr(measure, "_TURN", 0.0)

@@ -14,33 +14,27 @@ from __future__ import annotations
 import pathlib
 import tempfile
 from dataclasses import replace
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench import graphs
-from graphmp.bench.bench import TIMED, BenchRun
-from graphmp.bench.options import Options as BenchOptions
-from graphmp.bench.processes import processes
-from graphmp.bench.processes.feeds import BatchFile
-from graphmp.bench.processes.processes import Process, Starter, Trouble
-from graphmp.bench.processes.timed_session import TrainingFile
-from graphmp.bench.timing import schedule, turns
+from graphmp.bench.timing import schedule
 from graphmp.bench.tune.halving import Halving, starting_point
 from graphmp.bench.tune.measure import measure
 from graphmp.bench.tune.options import Options
+from graphmp.bench.tune.steps import Steps
+from graphmp.bench.tune.tuned import Tuned, fastest
 from graphmp.config import Config
 from graphmp.conversion.conversion import Conversion
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.files.single import write_atomic
-from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.policy.dtypes import names_half
 from graphmp.rewrite.decisions import decided, in_half
 from graphmp.rewrite.pipeline import Solver, rewrite
 from graphmp.rewrite.traces import Traces
-from graphmp.timings import Ratio, Rounds, speedup
 from graphmp.tuning import files
 from graphmp.tuning.costs import (
     BYTES,
@@ -59,38 +53,6 @@ from graphmp.tuning.machine import this_machine
 
 _MEASURING, _COMPARING = 0.5, 0.25  # of the time; the rest is for regions, where they are timed
 Tell = Callable[[str, Optional[float]], None]
-
-
-class Tuned:
-    """The result of a tuning, whenever it ends.
-
-    Attributes:
-        costs: those that were written; None if it ended before there were any.
-        rounds: seconds of whole steps in turns, by FLOAT32, BYTES, TUNED.
-        of_regions: of other turns, by FLOAT32 and REGIONS; empty if no region was decided.
-        interrupted: whether it ended early, by Ctrl-C.
-        report: the report's section of the conversion by costs; empty if there was none.
-    """
-
-    def __init__(self) -> None:
-        """Nothing is measured yet."""
-        self.costs: Optional[Costs] = None
-        self.rounds: Dict[str, Rounds] = {}
-        self.of_regions: Dict[str, Rounds] = {}
-        self.interrupted = False
-        self.report: Dict[str, Any] = {}
-
-    @property
-    def kept(self) -> str:
-        """FLOAT32, BYTES, TUNED, or REGIONS of one of these; empty if nothing was compared."""
-        if self.costs is None:
-            return ""
-        return REGIONS if self.costs.float32_nodes else self.costs.faster
-
-    def speedup(self, name: str) -> Optional[Ratio]:
-        """The speed-up of BYTES, TUNED or REGIONS against float32; None if it wasn't timed."""
-        rounds = self.of_regions if name == REGIONS else self.rounds
-        return speedup(rounds[FLOAT32], rounds[name]) if {FLOAT32, name} <= set(rounds) else None
 
 
 def tune(
@@ -144,14 +106,14 @@ class _Tuner:
         self._options = options
         self._output = output
         self._folder = folder
+        self._steps = Steps(conversion, device, options, folder)
         self._tell = tell
         self._found = found
         self._traces: Optional[Traces] = None
-        self._made: Optional[BatchFile] = None
         self._graphs: Dict[str, tf.MetaGraphDef] = {}  # that were compared
         self._faster = ""  # after regions were decided
         self._nodes: Tuple[str, ...] = ()
-        self.starter = Starter(folder)
+        self.starter = self._steps.starter
 
     def measured(self) -> None:
         """Trace both graphs."""
@@ -162,12 +124,12 @@ class _Tuner:
             )
         self._tell("converting to half precision", None)
         half = self._in_half()
-        trainings = self._written({FLOAT32: self._conversion.original, HALF: half})
+        trainings = self._steps.written({FLOAT32: self._conversion.original, HALF: half})
         whole = {WHOLE % name: training for name, training in trainings.items()}
-        with self._process({**trainings, **whole}) as process:
+        with self._steps.process({**trainings, **whole}) as process:
             self._tell("making batches", None)
-            self._made = self._batches(process)
-            tensors = self._ask(process, "tensors", FLOAT32, self._made.path)
+            made = self._steps.make_batches(process)
+            tensors = self._steps.ask(process, "tensors", FLOAT32, made.path)
             self._traces = Traces(
                 self._conversion.original, half, trainings[FLOAT32].targets, tensors
             )
@@ -176,7 +138,7 @@ class _Tuner:
             measure(
                 self._traces,
                 process,
-                self._made.path,
+                made.path,
                 self._config.compute_dtype,
                 self._options.clock,
                 ends,
@@ -186,7 +148,7 @@ class _Tuner:
     def compared(self) -> None:
         """Convert by the costs, and time whole steps."""
         costs = self._costs()
-        if costs is None or costs.faster or self._made is None:
+        if costs is None or costs.faster or self._steps.made is None:
             return
         self._tell("converting by what was measured", None)
         path = self._folder / "measured.costs"
@@ -199,7 +161,7 @@ class _Tuner:
             TUNED: by_costs.meta_graph,
         }
         self._say("timing steps", schedule.now() + _COMPARING * self._options.seconds)
-        self._found.rounds = self._timed(graphs_of, _COMPARING * self._options.seconds)
+        self._found.rounds = self._steps.timed(graphs_of, _COMPARING * self._options.seconds)
         self._graphs = graphs_of
 
     def halved(self) -> None:
@@ -218,10 +180,12 @@ class _Tuner:
             replace(costs, placement=found.report["placement"]),
             self._graphs,
             self._converted,
-            self._timed,
+            self._steps.timed,
         )
         try:
             halving.search(ends, min(map(min, found.rounds[FLOAT32])))
+        except GraphmpError as error:  # what was measured before is kept
+            found.note = str(error)
         finally:
             if halving.nodes:
                 found.of_regions = halving.rounds
@@ -284,12 +248,12 @@ class _Tuner:
             return None
         if not traces.steps[HALF] and not traces.given_up:
             return None
-        size = self._made.batch_size if self._made is not None else None
+        made = self._steps.made
         return traces.costs(
             this_machine(self._device),
             self._config.compute_dtype,
             self._conversion.report["source"],
-            size,
+            None if made is None else made.batch_size,
         )
 
     def _in_half(self) -> tf.MetaGraphDef:
@@ -301,60 +265,8 @@ class _Tuner:
         before = self._conversion.before
         return rewrite(before, config, policy, before.recorded, solve).meta_graph
 
-    def _written(self, found: Mapping[str, tf.MetaGraphDef]) -> Dict[str, TrainingFile]:
-        view = GraphView(self._conversion.original.graph_def)
-        targets = graphs.step_targets(view, self._conversion.report["losses"])
-        return {
-            name: graphs.write(meta_graph, targets, self._folder / (name + ".meta"))
-            for name, meta_graph in found.items()
-        }
-
-    def _batches(self, process: Process) -> BatchFile:
-        options = self._options
-        folder = str(self._folder)
-        answer = self._ask(
-            process, "make_batches", options.data, [options.batch_size], options.seed, folder
-        )
-        return BatchFile(*answer[0][0])
-
-    def _ask(self, process: Process, order: str, *arguments: Any) -> Any:
-        try:
-            return process.ask(order, *arguments)
-        except Trouble as trouble:
-            source = self._conversion.report["source"]
-            raise GraphmpError(
-                "GMP024",
-                "%s: the step does not run: %s: %s" % (source, trouble.status, trouble.message),
-            ) from None
-
-    def _timed(self, graphs_of: Mapping[str, tf.MetaGraphDef], seconds: float) -> Dict[str, Rounds]:
-        """Seconds of steps of some graphs in turns, in a process of their own."""
-        assert self._made is not None
-        path, runs = self._made.path, []
-        trainings = self._written(graphs_of)
-        with self._process(trainings) as process:
-            ends = schedule.now() + seconds
-            for name in trainings:
-                self._ask(process, "open", name, path, 1)
-                alone = min(self._ask(process, "steps", name, path, 2))
-                runs.append(BenchRun(name, self._made.batch_size, TIMED, alone=alone))
-            left = max(0.0, ends - schedule.now())
-            options = BenchOptions(clock=self._options.clock)
-            timed = turns.timed(runs, path, process, options, left, lambda rest: None)
-        return {run.variant: run.rounds for run in timed if run.status == TIMED}
-
-    def _process(self, trainings: Dict[str, TrainingFile]) -> Process:
-        return Process(processes.spec(trainings, 0, self._device.on_gpu), self.starter)
-
     def _say(self, what: str, ends: float) -> None:
         self._tell(what, ends)
-
-
-def fastest(rounds: Mapping[str, Rounds]) -> str:
-    """TUNED, unless another is shown to be faster: by the 95% interval of the rounds' ratios."""
-    ratios = {name: speedup(rounds[TUNED], each) for name, each in rounds.items() if name != TUNED}
-    shown = {name: ratio.value for name, ratio in ratios.items() if (ratio.low or 0.0) > 1.0}
-    return max(sorted(shown), key=lambda name: shown[name], default=TUNED)
 
 
 def _config_of(conversion: Conversion) -> Config:

@@ -8,9 +8,11 @@ import pytest
 
 import graphmp
 from graphmp.bench.processes.processes import Trouble
-from graphmp.bench.tune import measure, tune
+from graphmp.bench.tune import halving, measure, steps, tune
 from graphmp.bench.tune.options import Options
+from graphmp.bench.tune.tuned import fastest
 from graphmp.errors import GraphmpError
+from graphmp.policy.dtypes import names_half
 from graphmp.session.steps.casts import measure as measure_casts
 from graphmp.tuning import files
 from graphmp.tuning.costs import FLOAT32, HALF, WHOLE
@@ -24,7 +26,7 @@ QUICK = Options(seconds=1.0)
 
 @pytest.fixture
 def local(monkeypatch):
-    monkeypatch.setattr(tune, "Process", Local)
+    monkeypatch.setattr(steps, "Process", Local)
     monkeypatch.setattr(measure, "_STEPS", (2, 3))
     monkeypatch.setattr(measure, "_TURN", 0.0)
 
@@ -141,7 +143,7 @@ def test_a_graph_that_does_not_train(local, tmp_path):
     ],
 )
 def test_the_fastest_must_be_shown_to_be_so(rounds, name):
-    assert tune.fastest(rounds) == name
+    assert fastest(rounds) == name
 
 
 def test_casts_are_timed_alone():
@@ -151,3 +153,64 @@ def test_casts_are_timed_alone():
         ("half", 16), ("float32", 16), ("half", 1024), ("float32", 1024),
     ]  # fmt: skip
     assert all(0 < time < 1e9 for _, _, times in rows for time in times)
+
+
+class OneSlowNode:
+    """Steps timed by hand: slower than float32 with a node in half precision, else faster."""
+
+    def __init__(self, slow):
+        self.slow = slow
+
+    def timed(self, meta_graphs, seconds):
+        found = {}
+        for name, each in meta_graphs.items():
+            half = {
+                node.name
+                for node in each.graph_def.node
+                if names_half(node) and node.op == "MatMul"
+            }
+            base = 5.0 - 0.5 * len(half - self.slow) + 2.0 * len(half & self.slow)
+            found[name] = [[base], [1.01 * base], [1.02 * base]]
+        return found
+
+
+@pytest.fixture
+def slow_node(conversion, local, monkeypatch):
+    """A matmul that slows a step down in half precision; questions take no time."""
+    products = [
+        node.name
+        for node in conversion.meta_graph.graph_def.node
+        if node.op == "MatMul" and names_half(node)
+    ]
+    assert len(products) > 1
+    by_hand = OneSlowNode({products[0]})
+    monkeypatch.setattr(
+        steps.Steps, "timed", lambda self, graphs, seconds: by_hand.timed(graphs, seconds)
+    )
+    monkeypatch.setattr(halving, "_QUESTION", (0.0, 0.0))
+    return products[0]
+
+
+def test_a_region_that_slows_the_step_down_stays_float32(conversion, slow_node, tmp_path):
+    path = tmp_path / "x.costs"
+    found = tune.tune(conversion, CPU, Options(seconds=20.0), path)
+    costs = files.read(str(path))
+    assert found.kept == "regions" and slow_node in costs.float32_nodes
+    assert costs.faster in ("bytes", "tuned") and costs.steps["regions"].nanoseconds > 0
+    assert found.speedup("regions").value > 1.0
+    by_costs = graphmp.convert(conversion.original, costs=str(path))
+    coverage = by_costs.report["coverage"]
+    assert 0 < coverage["converted_ops"] < coverage["tensor_core_ops"]
+    reasons = {row["reason"] for row in by_costs.report["float32_nodes"]}
+    assert "measured: steps are faster with this region in float32" in reasons
+
+
+def test_regions_that_cannot_be_timed_leave_what_was_measured(
+    conversion, slow_node, tmp_path, monkeypatch
+):
+    def refuses(self, nodes, seconds):
+        raise GraphmpError("GMP024", "the step does not run")
+
+    monkeypatch.setattr(halving.Halving, "_asked", refuses)
+    found = tune.tune(conversion, CPU, Options(seconds=3.0), tmp_path / "x.costs")
+    assert found.note == "GMP024: the step does not run" and found.costs.faster

@@ -1,0 +1,105 @@
+"""Whole steps of a tuning's graphs, in processes of their own."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, Dict, Mapping, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.bench import graphs
+from graphmp.bench.bench import TIMED, BenchRun
+from graphmp.bench.options import Options as BenchOptions
+from graphmp.bench.processes import processes
+from graphmp.bench.processes.feeds import BatchFile
+from graphmp.bench.processes.processes import Process, Starter, Trouble
+from graphmp.bench.processes.timed_session import TrainingFile
+from graphmp.bench.timing import schedule, turns
+from graphmp.bench.tune.options import Options
+from graphmp.conversion.conversion import Conversion
+from graphmp.doctor.devices import Device
+from graphmp.errors import GraphmpError
+from graphmp.graph.structure.view import GraphView
+from graphmp.timings import Rounds
+
+
+class Steps:
+    """The processes.
+
+    Attributes:
+        made: the batches; None until they are made.
+        starter: the process to fork.
+    """
+
+    def __init__(
+        self, conversion: Conversion, device: Device, options: Options, folder: pathlib.Path
+    ):
+        """Nothing is started yet."""
+        self.made: Optional[BatchFile] = None
+        self.starter = Starter(folder)
+        self._conversion = conversion
+        self._on_gpu = device.on_gpu
+        self._options = options
+        self._folder = folder
+
+    def written(self, found: Mapping[str, tf.MetaGraphDef]) -> Dict[str, TrainingFile]:
+        """Write graphs, with the original's targets."""
+        view = GraphView(self._conversion.original.graph_def)
+        targets = graphs.step_targets(view, self._conversion.report["losses"])
+        return {
+            name: graphs.write(meta_graph, targets, self._folder / (name + ".meta"))
+            for name, meta_graph in found.items()
+        }
+
+    def process(self, trainings: Dict[str, TrainingFile]) -> Process:
+        """A process for some graphs."""
+        return Process(processes.spec(trainings, 0, self._on_gpu), self.starter)
+
+    def ask(self, process: Process, order: str, *arguments: Any) -> Any:
+        """Have an order carried out.
+
+        Raises:
+            GraphmpError: GMP024 if it can't be.
+        """
+        try:
+            return process.ask(order, *arguments)
+        except Trouble as trouble:
+            source = self._conversion.report["source"]
+            raise GraphmpError(
+                "GMP024",
+                "%s: the step does not run: %s: %s" % (source, trouble.status, trouble.message),
+            ) from None
+
+    def make_batches(self, process: Process) -> BatchFile:
+        """Make the batches that all graphs are fed."""
+        options, folder = self._options, str(self._folder)
+        sizes = [options.batch_size]
+        answer = self.ask(process, "make_batches", options.data, sizes, options.seed, folder)
+        self.made = BatchFile(*answer[0][0])
+        return self.made
+
+    def timed(
+        self, meta_graphs: Mapping[str, tf.MetaGraphDef], seconds: float
+    ) -> Dict[str, Rounds]:
+        """Seconds of steps of some graphs in turns, in a process of their own.
+
+        Args:
+            meta_graphs: the graphs, by name.
+            seconds: to spend, about.
+
+        Raises:
+            GraphmpError: GMP024 if a step doesn't run.
+        """
+        assert self.made is not None
+        path, runs = self.made.path, []
+        trainings = self.written(meta_graphs)
+        with self.process(trainings) as process:
+            ends = schedule.now() + seconds
+            for name in trainings:
+                self.ask(process, "open", name, path, 1)
+                alone = min(self.ask(process, "steps", name, path, 2))
+                runs.append(BenchRun(name, self.made.batch_size, TIMED, alone=alone))
+            left = max(0.0, ends - schedule.now())
+            options = BenchOptions(clock=self._options.clock)
+            timed = turns.timed(runs, path, process, options, left, lambda rest: None)
+        return {run.variant: run.rounds for run in timed if run.status == TIMED}
