@@ -193,7 +193,7 @@ def slow_node(conversion, local, monkeypatch):
 
 def test_a_region_that_slows_the_step_down_stays_float32(conversion, slow_node, tmp_path):
     path = tmp_path / "x.costs"
-    found = tune.tune(conversion, CPU, Options(seconds=20.0), path)
+    found = tune.tune(conversion, CPU, Options(seconds=60.0), path)
     costs = files.read(str(path))
     assert found.kept == "regions" and slow_node in costs.float32_nodes
     assert costs.faster in ("bytes", "tuned") and costs.steps["regions"].nanoseconds > 0
