@@ -288,7 +288,10 @@ def _about_costs(tuned: Optional[Conversion]) -> List[str]:
     differs = matches_this_machine(files.read(path))
     if differs:
         notes.append("%s was measured on another machine: %s" % (path, differs))
-    if costs["kept"] != TUNED:
+    if costs["float32_nodes"]:
+        text = "tuned has %d nodes in float32, with which steps were faster when %s was measured"
+        notes.append(text % (costs["float32_nodes"], path))
+    elif costs["kept"] != TUNED:
         what = "float32" if costs["kept"] == FLOAT32 else "the conversion by bytes"
         notes.append("tuned is %s, which was the fastest when %s was measured" % (what, path))
     return notes

@@ -44,6 +44,7 @@ class Timed(NamedTuple):
             "half" with all that is free in half precision, "tuned" for this one.
         digest: of the body's nodes in half precision.
         kept: "tuned"; or what was faster as a whole, "float32" or "bytes".
+        apart: the number of nodes that timed steps keep in float32.
     """
 
     placed: List[Paint]
@@ -51,6 +52,7 @@ class Timed(NamedTuple):
     saved: Dict[str, float]
     digest: str
     kept: str
+    apart: int = 0
 
 
 def place_by_time(
@@ -99,7 +101,9 @@ def place_by_time(
         in_float32 = _in_float32(placed, loose, little(compute_dtype))
         if not apart and step.cost(in_float32) - step.cost(placed) < _least_saved(costs):
             placed, kept = in_float32, FLOAT32
-    return Timed(with_regions(placed, loose, groups, apart), step.known(), saved, digest, kept)
+    count = len({graph.units[unit].node for group in apart for unit in groups.members[group]})
+    placed = with_regions(placed, loose, groups, apart)
+    return Timed(placed, step.known(), saved, digest, kept, count)
 
 
 def _by_times(

@@ -132,6 +132,7 @@ def _costs(prediction: Optional[Prediction], timed: Sequence[Timed]) -> Dict[str
         "held_back": held_back._asdict() if held_back else None,
         "placement": ",".join(each.digest for each in timed),
         "kept": timed[0].kept,
+        "float32_nodes": sum(each.apart for each in timed),
         "predicted_step_ns": _predicted_steps(costs, saved),
         "measured_step_ns": {name: time.nanoseconds for name, time in costs.steps.items()},
     }

@@ -240,6 +240,8 @@ def test_regions_that_timed_steps_keep_in_float32(tmp_path, faster, nodes, half)
     )
     found = rewritten(tmp_path, chain, costs)
     assert painting.spelled("xaiaca", found.half).replace("C", "c") == half
+    known = 0 if faster == "float32" else len([name for name in nodes if name in REGIONS])
+    assert decided(chain, costs)[3].apart == known
     if faster == "tuned" and "a1" in nodes:
         assert found.reasons["a1"] == "measured: steps are faster with this region in float32"
 

@@ -18,6 +18,7 @@ from graphmp.timings import Rounds, speedup
 from graphmp.tuning.costs import BYTES, FLOAT32, REGIONS, TUNED, Costs
 
 DIFFERS = 0.1  # of a speed-up: a prediction further from the timed steps isn't relied on
+_HOPELESS = 0.5  # times as fast as float32
 _QUESTION = (2.0, 40.0)  # seconds: at least; in times a step of all three
 _SO_FAR = "so far"
 Convert = Callable[[Costs], tf.MetaGraphDef]
@@ -120,7 +121,7 @@ def starting_point(
     """The placement whose regions are to be decided by timed steps; None if that isn't needed.
 
     It isn't where the faster of both placements is shown to be faster than float32, as much as was
-    predicted.
+    predicted; nor where it takes more than twice as long, as if the processor emulates it.
 
     Args:
         rounds: seconds of steps by turns, by FLOAT32, BYTES and TUNED.
@@ -136,5 +137,7 @@ def starting_point(
         return None
     best = max(ratios, key=lambda name: ratios[name].value)
     ratio = ratios[best]
+    if ratio.value < _HOPELESS:
+        return None
     agrees = abs(ratio.value / predicted.get(best, ratio.value) - 1.0) <= DIFFERS
     return None if agrees and (ratio.low or 0.0) > 1.0 else best

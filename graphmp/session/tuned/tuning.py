@@ -266,7 +266,8 @@ class Tuning:
             self._note = _OTHER_BATCH % (self._file.path, costs.batch_size, self._batch_size)
             self._prepare()
         elif costs.faster:
-            self._decide(Verdict(costs.faster, None, file=self._file.path))
+            kept = TUNED if costs.float32_nodes else costs.faster
+            self._decide(Verdict(kept, None, file=self._file.path))
         else:  # of a run that ended before there was a verdict
             self.measured = costs
             self._compare_all()

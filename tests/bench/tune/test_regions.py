@@ -98,6 +98,7 @@ SLOWER = {"float32": [[4.0], [4.1]], "bytes": [[5.0], [5.1]], "tuned": [[5.4], [
         (SLOWER, {"tuned": 0.75, "bytes": 0.8}, ("bytes", "tuned"), "bytes"),
         (SLOWER, {"tuned": 0.75, "bytes": 0.8}, ("tuned",), "tuned"),
         (SLOWER, {}, (), None),
+        ({"float32": [[1.0], [1.1]], "bytes": [[3.0], [3.1]]}, {}, ("bytes",), None),  # emulated
         ({"tuned": [[1.0]]}, {}, ("tuned",), None),
     ],
 )
