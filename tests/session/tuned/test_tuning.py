@@ -462,6 +462,18 @@ def test_the_next_run_skips_the_measuring(monkeypatch, tmp_path, kept, seconds):
     assert (second.verdict.kept, second.verdict.file) == (kept, str(tmp_path / "graphmp.costs"))
 
 
+def test_a_file_with_regions_is_used_with_them(monkeypatch, tmp_path):
+    """`graphmp tune` found nodes of the placement by bytes that are better in float32."""
+    measured(monkeypatch, COSTS["placed by times"])
+    tuned_beside_checkpoints(tmp_path, (1.0, 0.5, 2.0))
+    path = tmp_path / "graphmp.costs"
+    costs = files.read(str(path))
+    assert costs.faster == BYTES
+    path.write_bytes(files.dumps(replace(costs, float32_nodes=tuple(costs.nodes)[:1])))
+    second, _, variants = tuned_beside_checkpoints(tmp_path, (1.0, 0.5, 2.0), steps=3)
+    assert second.verdict.kept == TUNED and variants == {TUNED}
+
+
 def test_a_run_that_ended_early_leaves_its_measurement(monkeypatch, tmp_path):
     """Its last checkpoint comes before the verdict; the next run traces nothing."""
     measured(monkeypatch, COSTS["placed by times"])
