@@ -333,12 +333,15 @@ def tuned(args: argparse.Namespace, size: Row, graph: str) -> Row:
         "kept": found["faster"],
         "float32_nodes": found["float32_nodes"],
         "coverage": report["coverage"],
-        "predicted_ms": {
-            key: round(value / 1e6, 3)
-            for key, value in report["costs"]["predicted_step_ns"].items()
-        },
+        "predicted": {key: round(value, 3) for key, value in speedups(report["costs"]).items()},
         "rounds": {},
     }
+
+
+def speedups(costs: Row) -> Dict[str, float]:
+    """The predicted speed-ups of a report's section on costs."""
+    step = costs["measured_step_ns"]["float32"]
+    return {name: step / max(1.0, each) for name, each in costs["predicted_step_ns"].items()}
 
 
 def print_table(args: argparse.Namespace) -> None:

@@ -24,6 +24,7 @@ from graphmp.tuning.assemble import (
     added_up,
     assemble,
     half_scale,
+    start_of_one,
 )
 from graphmp.tuning.cast_times import cast_times, scaled, slower
 from graphmp.tuning.costs import (
@@ -49,7 +50,7 @@ class Traces:
         steps: traced steps, by FLOAT32 and HALF.
         whole: nanoseconds of whole steps between the traces, by FLOAT32 and HALF.
         casts: dtype, elements and samples of casts timed alone.
-        start: nanoseconds to start one more operation.
+        start: nanoseconds to start one more operation, where nothing else is to be done.
         given_up: seconds after which the step in half precision was given up; 0 if it wasn't.
         complete: whether all was measured that was to be.
     """
@@ -97,10 +98,9 @@ class Traces:
         """The costs by what was measured."""
         float32, half = ([*map(self._with_paths, self.steps[name])] for name in (FLOAT32, HALF))
         found: Assembled = assemble(self._nodes(), float32, half)
+        start = max(self.start, start_of_one([*self.steps[FLOAT32], *self.steps[HALF]]))
         steps = {
-            OPERATIONS % name: added_up(each, self.start)
-            for name, each in self.steps.items()
-            if each
+            OPERATIONS % name: added_up(each, start) for name, each in self.steps.items() if each
         }
         steps.update(
             (WHOLE % name, median_time(quickest(each))) for name, each in self.whole.items() if each
@@ -114,16 +114,16 @@ class Traces:
             measurements=found.measurements,
             casts=self._cast_times(),
             nodes=found.nodes,
-            overhead=self.start,
+            overhead=start,
             steps=steps,
             source=source,
             batch_size=batch_size,
             complete=self.complete,
             faster=FLOAT32 if self.given_up else "",
-            half_scale=self._half_scale(steps),
+            half_scale=self._half_scale(steps, start),
         )
 
-    def _half_scale(self, steps: Mapping[str, Time]) -> float:
+    def _half_scale(self, steps: Mapping[str, Time], start: float) -> float:
         """The factor on times in half precision by whole steps; 1 unless they show another."""
         names = [form % name for form in (WHOLE, OPERATIONS) for name in (FLOAT32, HALF)]
         if not all(name in steps for name in names):
@@ -137,7 +137,7 @@ class Traces:
             TracedStep({name: ran for name, ran in step.nodes.items() if name in narrow})
             for step in self.steps[HALF]
         ]
-        in_half = added_up(ran, self.start).nanoseconds
+        in_half = added_up(ran, start).nanoseconds
         found, least, most = (
             half_scale(whole, traced, in_half)
             for whole in (
@@ -160,7 +160,7 @@ class Traces:
             path = self._inlined.path(name) or name
             before = nodes[path].nanoseconds if path in nodes else 0.0
             nodes[path] = Ran(before + ran.nanoseconds, ran.op)
-        return TracedStep(nodes)
+        return step._replace(nodes=nodes)
 
     def _nodes(self) -> Dict[str, Node]:
         """The nodes of a step that have a float32 type; those of functions by their paths."""

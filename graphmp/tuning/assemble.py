@@ -52,9 +52,13 @@ class TracedStep(NamedTuple):
 
     Attributes:
         nodes: what ran, by name.
+        between: nanoseconds in which none of them ran; 0 if that isn't known.
+        runs: of all nodes together; 0 if that isn't known.
     """
 
     nodes: Mapping[str, Ran]
+    between: float = 0.0
+    runs: int = 0
 
 
 class Node(NamedTuple):
@@ -197,19 +201,26 @@ def fused(nodes: Mapping[str, Node], steps: Iterable[TracedStep]) -> Dict[str, s
 
 
 def added_up(steps: Sequence[TracedStep], start: float) -> Time:
-    """The sum of the operations of a step, each by the quickest quarter of its samples.
+    """The sum of a step's operations and of the time between them, by the quickest samples of each.
 
     Args:
         steps: traced steps.
-        start: nanoseconds to start an operation.
+        start: nanoseconds to start an operation, where the time between them isn't known.
     """
     samples: Dict[str, List[float]] = collections.defaultdict(list)
     for step in steps:
+        samples[""].append(step.between or start * len(step.nodes))
         for name, ran in step.nodes.items():
-            samples[name].append(start + ran.nanoseconds)
+            samples[name].append(ran.nanoseconds)
     times = [median_time(quickest(each)) for each in samples.values()]
     sums = [sum(time[place] for time in times) for place in range(3)]
     return Time(sums[0], sums[1], sums[2], len(steps))
+
+
+def start_of_one(steps: Sequence[TracedStep]) -> float:
+    """Nanoseconds to start one operation more: the share of each in the time between them."""
+    shares = [step.between / step.runs for step in steps if step.runs]
+    return median_time(quickest(shares)).nanoseconds if shares else 0.0
 
 
 def half_scale(whole: Tuple[float, float], traced: Tuple[float, float], in_half: float) -> float:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.inspect.memory.measured import measure
-from graphmp.session.steps.step_stats import peak_bytes, seconds_by_op
+from graphmp.session.steps.step_stats import peak_bytes, seconds_between, seconds_by_op
 from tests.support.memory_of_steps import CONFIG, built, printed
 
 
@@ -100,6 +100,30 @@ def test_seconds_of_a_trace():
     found = seconds_by_op(metadata)
     assert list(found) == ["Relu", "MatMul"]
     assert found == pytest.approx({"Relu": 7e-6, "MatMul": 6e-6})
+
+
+@pytest.mark.unit
+def test_seconds_between_the_kernels_of_a_trace():
+    """Two kernels of 30 and 10 microseconds in a step of 100."""
+    metadata = tf.RunMetadata()
+    cpu = metadata.step_stats.dev_stats.add(device="/job:a/replica:0/task:0/device:CPU:0")
+    for start, kernel, whole in ((1000, 30, 40), (1080, 10, 20)):
+        cpu.node_stats.add(
+            node_name="a",
+            all_start_micros=start,
+            all_start_nanos=1000 * start,
+            op_start_rel_micros=1,
+            op_start_rel_nanos=1000,
+            op_end_rel_micros=1 + kernel,
+            op_end_rel_nanos=1000 + 1000 * kernel,
+            all_end_rel_micros=whole,
+            all_end_rel_nanos=1000 * whole,
+        )
+    assert seconds_between(metadata) == pytest.approx(60e-6)
+    other = metadata.step_stats.dev_stats.add(device="/job:a/replica:0/task:0/device:GPU:0")
+    other.node_stats.add(node_name="b", all_start_micros=1, all_end_rel_micros=7)
+    assert seconds_between(metadata) == 0.0
+    assert seconds_between(tf.RunMetadata()) == 0.0
 
 
 def test_a_real_trace():

@@ -68,7 +68,7 @@ def row(name="lstm", kept="tuned", load=1.0, **rounds):
         "date": "2026-11-24",
         "clock": "wall",
         "coverage": {"converted_ops": 3, "tensor_core_ops": 4},
-        "predicted_ms": {"bytes": 45.0, "tuned": 40.0},
+        "predicted": {"bytes": 1.3, "tuned": 1.9},
         "rounds": {
             key: {"wall": list(each), "processor": [value / 10 for value in each]}
             for key, each in rounds.items()
@@ -94,7 +94,7 @@ def test_the_table_has_both_means(tool):
     rows = [row("a", **FAST), row("b", kept="float32", **SLOW)]
     lines = tool("tuned_table").text(rows)
     assert lines[2].startswith("| a | 50.3 ms | 1.25 [1.25, 1.25] | 2.00 [2.00, 2.00] | tuned |")
-    assert "| 3 of 4 | 45.0, 40.3 ms | 40.0, 25.2 ms | 3 |" in lines[2]
+    assert "| 3 of 4 | 1.30 | 1.90 | 3 |" in lines[2]
     fallback, without = (line for line in lines if line.startswith("| with"))
     # a: 2, 1.6, 2; b: 1, 1, 0.8 with the fallback, 0.5, 0.5, 0.4 without
     assert fallback == "| with the fallback | 1.414 | 1.265 | 1.265 |"

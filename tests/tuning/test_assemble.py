@@ -9,6 +9,7 @@ from graphmp.tuning.assemble import (
     added_up,
     assemble,
     half_scale,
+    start_of_one,
 )
 from graphmp.tuning.costs import NodeCost, Time, quickest
 from tests.support.costed import signature
@@ -130,6 +131,9 @@ def test_what_varies_from_step_to_step_is_not_another_operation():
 def test_the_sum_of_a_step():
     steps = [step(a=(10.0, "Mul"), b=(20.0, "Mul")), step(a=(30.0, "Mul"), b=(2.0, "Mul"))]
     assert added_up(steps, 100.0).nanoseconds == 231.0
+    between = [step._replace(between=50.0, runs=4) for step in steps]
+    assert added_up(between, 100.0).nanoseconds == 81.0
+    assert (start_of_one(between), start_of_one(steps)) == (12.5, 0.0)
 
 
 @pytest.mark.parametrize(

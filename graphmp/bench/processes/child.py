@@ -30,7 +30,7 @@ from graphmp.bench.processes.timed_session import (
 )
 from graphmp.errors import GraphmpError
 from graphmp.session.steps import casts
-from graphmp.session.steps.step_stats import peak_bytes, runs_by_node
+from graphmp.session.steps.step_stats import peak_bytes, runs_by_node, seconds_between
 from graphmp.session.steps.traced_tensors import tensors_in
 from graphmp.wording import first_line
 
@@ -136,17 +136,20 @@ class Child:
         """Seconds of the first step of a variant that is open."""
         return self._open[variant].timed(feeds.read(path, 1), 1)[0]
 
-    def trace(self, variant: str, path: str, seconds: float) -> List[Dict[str, Any]]:
-        """Nanoseconds, runs and executed op of each node, in each of some traced steps.
+    def trace(self, variant: str, path: str, seconds: float) -> List[Any]:
+        """Traced steps: nanoseconds between kernels, runs of kernels; nanoseconds and op of nodes.
 
         Steps are traced for about `seconds`, at least one. The variant is open for traces.
         """
         batch = feeds.read(path, 1)[0]
         ends = time.monotonic() + seconds
-        found: List[Dict[str, Any]] = []
+        found: List[Any] = []
         while not found or time.monotonic() < ends:
-            nodes = runs_by_node(self._open[variant].traced(batch))
-            found.append({name: [1e9 * each.seconds, *each[1:]] for name, each in nodes.items()})
+            trace = self._open[variant].traced(batch)
+            runs = runs_by_node(trace)
+            nodes = {name: [1e9 * each.seconds, each.op] for name, each in runs.items()}
+            count = sum(each.runs for each in runs.values())
+            found.append([1e9 * seconds_between(trace), count, nodes])
         return found
 
     def casts(self, dtype: str, sizes: List[int], seconds: float) -> List[Any]:

@@ -93,8 +93,8 @@ def _opened(traces: Traces, process: Process, path: str) -> bool:
 
 def _traced(process: Process, variant: str, path: str) -> Iterator[TracedStep]:
     """A turn of traced steps."""
-    for nodes in _ask(process, variant, "trace", variant, path, _TURN):
-        yield TracedStep({name: Ran(row[0], row[2]) for name, row in nodes.items()})
+    for between, runs, nodes in _ask(process, variant, "trace", variant, path, _TURN):
+        yield TracedStep({name: Ran(*row) for name, row in nodes.items()}, between, runs)
 
 
 def _whole(process: Process, variant: str, path: str, clock: str) -> List[float]:

@@ -81,6 +81,23 @@ def runs_by_node(run_metadata: tf.RunMetadata) -> Dict[str, NodeRuns]:
     return found
 
 
+def seconds_between(run_metadata: tf.RunMetadata) -> float:
+    """Seconds of a step in which no kernel runs, if they run one at a time on one device.
+
+    TensorFlow prepares inputs, passes outputs on, and finds the next node. 0 for several devices,
+    a GPU among them: there kernels run side by side.
+    """
+    devices = [stats for stats, _ in _matching(run_metadata, _DEVICE) if stats.node_stats]
+    if len(devices) != 1:
+        return 0.0
+    ends = []
+    for node in devices[0].node_stats:
+        start = node.all_start_nanos or 1000 * node.all_start_micros
+        ends.append((start, start + (node.all_end_rel_nanos or 1000 * node.all_end_rel_micros)))
+    span = max(end for _, end in ends) - min(start for start, _ in ends)
+    return max(0.0, _NANOSECOND * span - sum(map(_seconds, devices[0].node_stats)))
+
+
 def _nodes(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, Any]]:
     """Each device ("CPU:0") with its nodes' NodeExecStats."""
     for stats, match in _matching(run_metadata, _DEVICE):
