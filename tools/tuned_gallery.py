@@ -11,7 +11,9 @@ usage: tuned_gallery.py sizes [NAME...] [--again]
     python tools/tuned_gallery.py table
 
 `sizes` enlarges each program from its --smoke size: --width and --batch_size are doubled by turns
-(--batch_size alone in a program without --width), until a float32 step takes 50 ms.
+(--batch_size alone in a program without --width), until a float32 step takes 50 ms: by the wall
+clock or the processor's, whichever says less, so that other work doesn't make a step look long. A
+program that has sizes already is enlarged from these.
 
 `measure` tunes each program with `graphmp tune`. Then, in another process, float32, the conversion
 by bytes, the one by costs without the fallback on a whole graph, and TensorFlow's own pass train in
@@ -34,6 +36,7 @@ import contextlib
 import datetime
 import itertools
 import json
+import math
 import os
 import pathlib
 import re
@@ -47,6 +50,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
 from graphmp.bench import graphs
+from graphmp.bench.options import CLOCKS
 from graphmp.bench.processes import feeds, processes
 from graphmp.bench.processes.processes import Process, Starter, Trouble
 from graphmp.bench.processes.timed_session import TimedSession
@@ -76,6 +80,7 @@ _WARM_UP = 3  # steps of each variant that don't count
 _LEAST, _TURN = 3, 0.25  # steps, and seconds, of a variant in a round
 _MOST = 16  # doublings
 _FAR = 16  # times as quick as it should be: two doublings at once can't be one too many
+_FLAG = re.compile(r"--(\w+)=(\d+)")
 _SMOKE = re.compile(r"--(width|batch_size) [A-Z_]+\s[^-]*?smoke\s+(\d+)\)")
 
 
@@ -110,9 +115,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         default=gallery.ROOT / "build" / "tuned",
         help="for the files of costs (default build/tuned)",
     )
-    measuring.add_argument(
-        "--clock", choices=("wall", "processor"), default="wall", help="as for `graphmp tune`"
-    )
+    measuring.add_argument("--clock", choices=CLOCKS, default="wall", help="as for `graphmp tune`")
     for flag, default, text in (
         ("--seconds", 75, "for each tuning"),
         ("--limit", 300, "seconds for the rounds of a program"),
@@ -133,7 +136,10 @@ def find_sizes(args: argparse.Namespace) -> None:
         rows = {row["program"]: row for row in gallery.read(SIZES)}
         if name in rows and not args.again:
             continue
-        found, seconds = enlarged(smoke_sizes(name), lambda sizes, name=name: step(name, sizes))
+        smoke = smoke_sizes(name)
+        known = dict(_FLAG.findall(rows[name]["flags"])) if name in rows else {}
+        start = {flag: int(known.get(flag, value)) for flag, value in smoke.items()}
+        found, seconds = enlarged(smoke, start, lambda sizes, name=name: step(name, sizes))
         flags = "--smoke " + " ".join("--%s=%d" % pair for pair in sorted(found.items()))
         rows[name] = {
             "program": name,
@@ -145,18 +151,20 @@ def find_sizes(args: argparse.Namespace) -> None:
         print("%s  %s  %.0f ms" % (name, flags, 1e3 * seconds), flush=True)
 
 
-def enlarged(sizes: Sizes, step_of: Callable[[Sizes], float]) -> Tuple[Sizes, float]:
+def enlarged(smoke: Sizes, start: Sizes, step_of: Callable[[Sizes], float]) -> Tuple[Sizes, float]:
     """Sizes doubled by turns until a step takes 50 ms, and its seconds.
 
     Args:
-        sizes: those of --smoke.
+        smoke: the sizes of --smoke.
+        start: these, or some that were doubled already.
         step_of: seconds of a step in some sizes.
 
     Raises:
         gallery.Failed: it doesn't take 50 ms after 16 doublings.
     """
-    names = [name for name in ORDER if name in sizes]
-    number, seconds = 0, 0.0
+    names, sizes = [name for name in ORDER if name in smoke], start
+    number = sum(int(math.log2(start[name] / smoke[name])) for name in names)
+    seconds = 0.0
     while number < _MOST:
         seconds = step_of(sizes)
         if seconds >= ENOUGH:
@@ -177,7 +185,7 @@ def smoke_sizes(name: str) -> Sizes:
 
 
 def step(name: str, sizes: Sizes) -> float:
-    """Seconds of a float32 step: the quickest of a few."""
+    """Seconds of a float32 step: the quickest of a few, by the clock that says less."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
         flags = ["--%s=%d" % pair for pair in sizes.items()]
@@ -189,7 +197,11 @@ def step(name: str, sizes: Sizes) -> float:
         with Starter(path) as starter, Process(specification, starter) as process:
             made = process.ask("make_batches", "", [sizes["batch_size"]], 0, folder)[0][0]
             process.ask("open", "float32", made[2], 2)
-            return min(process.ask("steps", "float32", made[2], _STEPS))
+            return min(
+                second
+                for clock in CLOCKS
+                for second in process.ask("steps", "float32", made[2], _STEPS, clock)
+            )
 
 
 def converted(name: str, flags: Sequence[str], folder: pathlib.Path, *more: str) -> Row:

@@ -38,12 +38,20 @@ def test_sizes_are_doubled_by_turns(tool, sizes, seconds, found):
     def step(tried):
         return seconds * math.prod(tried.values()) / math.prod(sizes.values())
 
-    assert tool("tuned_gallery").enlarged(sizes, step)[0] == found
+    assert tool("tuned_gallery").enlarged(sizes, sizes, step)[0] == found
 
 
 def test_a_step_that_stays_short_is_named(tool):
     with pytest.raises(tool("gallery").Failed, match=r"a step takes 0\.001 s with .*batch_size"):
-        tool("tuned_gallery").enlarged({"batch_size": 1}, lambda sizes: 0.001)
+        tool("tuned_gallery").enlarged({"batch_size": 1}, {"batch_size": 1}, lambda sizes: 0.001)
+
+
+def test_sizes_of_before_are_enlarged_in_their_turn(tool):
+    smoke, before = {"width": 8, "batch_size": 4}, {"width": 16, "batch_size": 4}
+    enlarged = tool("tuned_gallery").enlarged
+    assert enlarged(smoke, before, lambda sizes: 0.06)[0] == before
+    found, _ = enlarged(smoke, before, lambda sizes: 0.006 * sizes["batch_size"])
+    assert found == {"width": 32, "batch_size": 16}
 
 
 def test_the_smoke_sizes_are_read_from_the_help(tool, monkeypatch):
