@@ -43,6 +43,7 @@ FLAGS = conversion_flags()
 EVERYDAY = ("output", "data", "batch_size", "compute_dtype", "seconds", "json")
 _INTERRUPTED = 130
 _WIDE = 0.1  # of a speed-up
+_OPERATIONS, _FEW = ("float32_operations", "half_operations"), 6  # traced steps of each
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -226,6 +227,10 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
     if costs.float32_nodes:
         text = "%d nodes are better in float32 than by %s, by timed steps"
         yield ["regions", text % (len(costs.float32_nodes), costs.faster)]
+    traced = [costs.steps[name].samples for name in _OPERATIONS if name in costs.steps]
+    if min(traced, default=_FEW) < _FEW:
+        text = "in %s steps only, times are rough: give more --seconds"
+        yield ["traced", text % " and ".join(map(str, traced))]
     if found.note:
         yield ["regions", "not timed to the end: " + found.note]
     held_back = report.get("held_back")
