@@ -130,11 +130,10 @@ class Order:
                 )
 
     def _waited_for(self, name: str) -> Iterator[str]:
-        """The nodes of the original that an added node waits for."""
+        """The nodes of the original that an added node waits for, also as groups of them."""
         if name in self._sides.added:
-            yield from (
-                control for control in self._after.controls(name) if control in self._before.nodes
-            )
+            controls = self._after.controls(name)
+            yield from (each for each in map(self.stands_for, controls) if each in self._before.nodes)
 
     def _constants(self) -> Dict[str, List[str]]:
         """The added constants by the nodes of the original that they wait for."""

@@ -49,7 +49,7 @@ class Skips:
             name: _all([gate.flag for gate in found]) for name, found in self._gates.items()
         }
         self.faults: List[Fault] = []
-        self.counted: List[str] = []
+        self.counted: List[str] = list(body.gates.counts.values())
         self.gated = [name for name in self._writes if name in self._flags]
         if self._scales.adapting:
             self._sources = self._body.sources.keys() | set(self._taken_out()) | set(self._fed())
