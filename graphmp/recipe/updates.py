@@ -23,7 +23,7 @@ from graphmp.policy.op_sets import ADD_ASSIGNS, ASSIGNS, SWITCHES
 from graphmp.recipe import creation as creations
 from graphmp.recipe import state as states
 from graphmp.recipe.allreduces import reduced
-from graphmp.tf_hooks.internals import init_scope
+from graphmp.tf_hooks.internals import awaited, init_scope
 from graphmp.tf_hooks.op_creation import Creation
 from graphmp.tf_hooks.optimizers import delegates
 
@@ -100,13 +100,13 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
     gated = gate.value_if(
         finite,
         value,
-        creations.old_value(
-            creation.op_type, creations.target_of(creation), value, "accumulators"
-        ),
+        creations.old_value(creation.op_type, creations.target_of(creation), value, "accumulators"),
         "accumulators",
     )
     with tf.control_dependencies([_update(calls[0].group, finite)]):
-        return creation.make(dict(creation.arguments, value=gated)).result()
+        made = creation.make(dict(creation.arguments, value=gated))
+    state.summed[made.op.name] = finite
+    return made.result()
 
 
 def finite_histogram(creation: Creation) -> Optional[tuple]:
@@ -209,7 +209,7 @@ def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, 
 
     Gradients that come out of accumulators (SyncReplicas, or a user's own) or placeholders are
     checked where they arrive; if they were gated before an accumulator, the scale was adapted
-    there.
+    there. Sums that are added up in the same run must have been finite then, too.
     """
     gradients = [g for g, _ in pairs if g is not None]
     calls = _calls(state, gradients)
@@ -219,8 +219,27 @@ def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, 
     names = {op.name for op in (variable_op(v) for _, v in pairs) if op is not None}
     for group in state.groups:
         if group.variables & names:
-            return group, group.check(gradients) if group.scale.skips else None, not group.updates
+            finite = group.check(gradients) if group.scale.skips else None
+            return group, _and_of_sums(state, group, gradients, finite), not group.updates
     return None, None, False
+
+
+def _and_of_sums(state: states.GraphState, group: Any, gradients: List[Any], finite: Any) -> Any:
+    """A flag, and those of all gradients that are added to variables before an update is built."""
+    ahead = ancestors([*(values(g).op for g in gradients), *awaited(tf.get_default_graph())])
+    flags = (
+        {state.summed[op.name] for op in ahead if op.name in state.summed}
+        if finite is not None
+        else ()
+    )
+    if not flags:
+        return finite
+    with own_scope(group.scale.scope):
+        after = []
+        for flag in sorted(flags, key=lambda flag: flag.name):
+            with tf.control_dependencies([group.updates[flag.name]]):
+                after.append(tf.identity(flag))
+        return tf.reduce_all(tf.stack([finite, *after]), name="all_finite")
 
 
 def _calls(state: states.GraphState, gradients: List[Any]) -> List[states.GradientCall]:

@@ -186,7 +186,9 @@ class Gates:
         """
         count, write = found["count"].node, found["write"].node
         counted = [
-            name for name in self._view.ancestors([write]) & self.of.keys() if self._adds(name, found)
+            name
+            for name in self._view.ancestors([write]) & self.of.keys()
+            if self._adds(name, found)
         ]
         if len(counted) != 1 or self.counts.setdefault(counted[0], count) != count:
             return False
@@ -209,7 +211,8 @@ class Gates:
             and self._sides.before.dtype(added) not in FLOATS
             and array(attribute(number, "value").tensor).tolist() == 1
             and any(
-                gate.dies and self._is_one_flag(gate.predicate, found["predicate"], found["counting"])
+                gate.dies
+                and self._is_one_flag(gate.predicate, found["predicate"], found["counting"])
                 for gate in self.of[name]
             )
         )

@@ -37,3 +37,34 @@ def _graph(model, decorate):
         tf.set_random_seed(1)
         model(decorate)
         return tf.train.export_meta_graph()
+
+
+class Planted:
+    """A copy of a converted graph, to be spoilt."""
+
+    def __init__(self, converted):
+        self.meta_graph = tf.MetaGraphDef()
+        self.meta_graph.CopyFrom(converted)
+        self.nodes = {node.name: node for node in self.meta_graph.graph_def.node}
+
+    def constant(self, name, value):
+        """Adds a constant."""
+        tensor = tf.make_tensor_proto(value)
+        self.add(
+            name,
+            "Const",
+            [],
+            dtype=tf.AttrValue(type=tensor.dtype),
+            value=tf.AttrValue(tensor=tensor),
+        )
+
+    def add(self, name, op, inputs, **attributes):
+        """Adds a node."""
+        self.nodes[name] = self.meta_graph.graph_def.node.add(name=name, op=op, input=inputs)
+        for key, value in attributes.items():
+            self.nodes[name].attr[key].CopyFrom(value)
+
+    def replace(self, old, new):
+        """Has all that reads one output read another."""
+        for node in self.nodes.values():
+            node.input[:] = [new if text == old else text for text in node.input]
