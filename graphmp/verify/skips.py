@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set, Tuple
 
+import tensorflow.compat.v1 as tf
+
 from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
@@ -33,6 +35,8 @@ class Skips:
         faults: the faults found.
         gated: writes that wait for a flag.
         counted: writes of integers that also happen in a skipped step.
+        counts: whether the global step counts skipped steps; empty if no rule tells, both if parts
+            of the graph differ.
     """
 
     def __init__(self, body: BodyFindings):
@@ -63,6 +67,18 @@ class Skips:
         self._look_at_values()
         self._look_at_pairs()
         self.faults += self._sums.faults(self._writes, self._flags, self._is_beside)
+        self.counts = set(self._counts())
+
+    def _counts(self) -> Iterator[bool]:
+        if any("Accumulator" in node.op for node in self._view.nodes.values()):
+            return  # steps are counted there, whatever was asked for
+        state = self._sides.after.state
+        steps = set(state.collected(tf.GraphKeys.GLOBAL_STEP) or ()) | {
+            name for name in self._view.nodes if name.rpartition("/")[2] == "global_step"
+        }
+        for name in self._writes:
+            if state.written(name) & steps and name in (*self._flags, *self.counted):
+                yield name in self.counted or name in self._body.gates.counts
 
     def _look_at_values(self) -> None:
         """A flag that checks values directly checks that of the write, too."""
@@ -89,7 +105,7 @@ class Skips:
                     )
 
     def _in_steps_of_sums(self) -> Set[str]:
-        """The writes that go by the flag of such a step, and take its sums or follow its updates."""
+        """The writes that go by the flag of such a step, and take sums or follow its updates."""
         steps = {name: self._sums.step(flag) for name, flag in self._flags.items()}
         steps = {name: step for name, step in steps.items() if step}
         found = {

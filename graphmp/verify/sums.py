@@ -1,7 +1,7 @@
 """Steps that apply sums of gradients, kept in variables since earlier runs.
 
-What such a step reads was finite when it was added up, and the scale was adapted then. A flag of its
-own, by the sums alone, skips it as a whole if a sum is not finite. It is the flag of a step if
+What such a step reads was finite when it was added up, and the scale was adapted then. A flag of
+its own, by the sums alone, skips it as a whole if a sum is not finite. It is a step's flag if
 
 1. an update kernel that dies without it reads a gradient that it looks at;
 2. what it looks at leads to writes that go by it;
@@ -57,9 +57,7 @@ class SumSteps:
         view, sides = self._body.sides.before.view, self._body.sides
         if name not in view.nodes or view.nodes[name].op not in OVERWRITES:
             return False
-        of = [
-            looked for looked, names in self.writes.items() if "sums of %s" % min(names) in steps
-        ]
+        of = [looked for looked, names in self.writes.items() if "sums of %s" % min(names) in steps]
         summed = sides.after.view.ancestors(
             {port.node for looked in of for port in looked}, control=False
         )

@@ -41,9 +41,7 @@ def in_runs_of_their_own(decorate):
     def build(x, y):
         optimizer = tf.train.AdamOptimizer(0.01)
         sums, _, pairs = sums_of_gradients(optimizer, loss_of(x, y))
-        train = optimizer.apply_gradients(
-            pairs, tf.train.get_or_create_global_step(), name="train"
-        )
+        train = optimizer.apply_gradients(pairs, tf.train.get_or_create_global_step(), name="train")
         with tf.control_dependencies([train]):
             tf.group(*[each.assign(tf.zeros_like(each)) for each in sums], name="zero")
 
@@ -114,9 +112,7 @@ def looks_at(graph, other):
     tests = [
         node
         for node in graph.nodes.values()
-        if node.op == "Reshape"
-        and node.name.startswith(SCALE)
-        and node.input[0] == switch.input[0]
+        if node.op == "Reshape" and node.name.startswith(SCALE) and node.input[0] == switch.input[0]
     ]
     assert tests
     for node in tests:
