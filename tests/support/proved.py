@@ -7,6 +7,8 @@ from graphmp.config import Config
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.verify import verify
+from tests.support.programs import running
+from tests.support.programs.registry import built
 
 
 def converted(original, **flags):
@@ -22,6 +24,15 @@ def open_claims(original, other, expected=None):
         for claim in verify(original, other, expected).claims
         if claim.verdict in ("failed", "not proved")
     }
+
+
+def of_program(name, use_resource, *how):
+    """A program's graph and its conversion in float16, with a loss scale and maybe a clip norm."""
+    graphs = (
+        built(name, use_resource, "").meta_graph,
+        running.converted(name, use_resource, "float16", *how).meta_graph,
+    )
+    return [graph.parsed() if hasattr(graph, "parsed") else graph for graph in graphs]
 
 
 def by_recipe(model, **options):
