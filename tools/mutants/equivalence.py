@@ -23,6 +23,9 @@ A mutant to which no rule applies is not equivalent.
       list. The first four choose; for Sum TensorFlow promises no order: its kernels add in packets
       and shards that differ between machines.
        All(Pack(a, b))  ->  All(Pack(b, a))
+      So has AddN, whatever the order of its inputs: its definition says that it is commutative and
+      an aggregate, by which TensorFlow's own optimizer regroups it.
+       AddN(a, b, c)  ->  AddN(a, c, b)
    c. a value computed in half precision has the same number in float32, which holds it exactly, and
       when cast back to that type. So an op that only moves values, or replaces them by zeros, gives
       the same in both types. In float16, all numbers of which are normal in float32, so do
@@ -339,7 +342,7 @@ class _Numbers:
             return self._intern((name, node.op, _attributes(node), tuple(inputs), controls))
         if self._is_its_input(view, name, found):
             return found[view.inputs(name)[0].node]
-        if node.op in COMMUTE or (node.op == "AddN" and len(inputs) == 2):
+        if node.op in COMMUTE or node.op == "AddN":
             inputs.sort(key=str)
         listed = self._in_any_order(view, name, found)
         types = ("T",) if self._moves(view, name, found) else ()
