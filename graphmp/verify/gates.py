@@ -204,12 +204,13 @@ class Gates:
         if name not in before.nodes or before.nodes[name].op not in ADD_ASSIGNS:
             return False
         variable, added = before.inputs(name)
-        number = before.nodes[added.node]
+        number = array(attribute(before.nodes[added.node], "value").tensor)
         return (
             variable == found["counter"]
-            and number.op == "Const"
+            and before.nodes[added.node].op == "Const"
             and self._sides.before.dtype(added) not in FLOATS
-            and array(attribute(number, "value").tensor).tolist() == 1
+            and number is not None
+            and number.tolist() == 1
             and any(
                 gate.dies
                 and self._is_one_flag(gate.predicate, found["predicate"], found["counting"])
