@@ -80,6 +80,18 @@ def model(decorate):
     )
 
 
+@pytest.mark.unit
+def test_variables_that_are_resources():
+    """One read in half precision may stand for several of the original's."""
+    had = tf.resource_variables_enabled()
+    try:
+        tf.enable_resource_variables()
+        found = by_recipe(model, clip_norm=1.0)
+    finally:
+        (tf.enable_resource_variables if had else tf.disable_resource_variables)()
+    assert not open_claims(*found, {"loss_scale": "dynamic", "clip_norm": 1.0})
+
+
 @pytest.fixture(scope="module")
 def graphs():
     """The model, and its conversion with a dynamic scale and a clip."""
