@@ -10,12 +10,14 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.edit.building import own_scope, same_scope, v1_control_flow
 
 
-def run_if(finite: Any, build: Callable[[], Any], scope: str) -> Any:
+def run_if(
+    finite: Any, build: Callable[[], Any], scope: str, otherwise: Callable[[], Any] = tf.no_op
+) -> Any:
     """Build ops that run only if `finite` (scalar bool) is true; their names don't change.
 
-    Returns an op that runs in either case, after the gated ops if these run. Reference variables
-    need the v1 conditional: its switches are dead on the side not taken, and a dead update writes
-    nothing (1.15.5, 2.21).
+    `otherwise` builds an op that runs if it is false, after `build` has been called. Returns an op
+    that runs in either case, after the ops that run. Reference variables need the v1 conditional:
+    its switches are dead on the side not taken, and a dead update writes nothing (1.15.5, 2.21).
     """
     outside = tf.get_default_graph().get_name_scope()
 
@@ -24,7 +26,7 @@ def run_if(finite: Any, build: Callable[[], Any], scope: str) -> Any:
             return build()
 
     with own_scope(scope), v1_control_flow(), _fetchable(tf.get_default_graph()):
-        merged = tf.cond(finite, taken, tf.no_op, name="skip")
+        merged = tf.cond(finite, taken, otherwise, name="skip")
         return tf.group(merged, name="apply_gradients")
 
 

@@ -24,11 +24,13 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import is_tensor, variable_op
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import all_finite
 from graphmp.patterns import matches
 from graphmp.policy.op_sets import (
+    ADD_ASSIGNS,
     ASSIGNS,
     CHOICES,
     ENTERS,
@@ -222,7 +224,8 @@ class DecoratedCall:
 
     def _only_finite(self, op_type: str, target: Any, value: Any) -> Any:
         finite = all_finite([value], "moving_averages")
-        gated = gate.value_if(finite, value, old_value(op_type, target, value), "moving_averages")
+        old = old_value(op_type, target, value, "moving_averages")
+        gated = gate.value_if(finite, value, old, "moving_averages")
         self.state.note(
             gated.op.name,
             "add %s" % gated.op.type,
@@ -316,14 +319,16 @@ def target_of(creation: Creation) -> Any:
     return creation.arguments.get("ref", creation.arguments.get("resource"))
 
 
-def old_value(op_type: str, target: Any, value: Any) -> Any:
+def old_value(op_type: str, target: Any, value: Any, scope: str) -> Any:
     """The neutral value of an assignment: the present value, or a zero delta (-0 for additions)."""
-    if op_type not in OVERWRITES:
-        zeros = tf.zeros_like(value)
-        return tf.negative(zeros) if op_type.startswith("AssignAdd") else zeros
-    if target.dtype != tf.resource:
-        return tf.identity(target)
-    return tf.raw_ops.ReadVariableOp(resource=target, dtype=value.dtype)
+    with own_scope(scope):
+        if op_type not in OVERWRITES:
+            zeros = tf.zeros_like(value)
+            return tf.negative(zeros) if op_type in ADD_ASSIGNS else zeros
+        with tf.control_dependencies([value]):  # it may wait for another write of the variable
+            if target.dtype != tf.resource:
+                return tf.identity(target, "old")
+            return tf.raw_ops.ReadVariableOp(resource=target, dtype=value.dtype, name="old")
 
 
 def variable_in_half(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:

@@ -27,7 +27,7 @@ def going_on(graph: Any, state: states.GraphState, scope: str) -> List[Dict[str,
 
 def _changes(step: Set[Any], gated: Set[str], counted: Dict[str, str]) -> Iterator[Any]:
     for op in sorted(step, key=lambda op: op.name):
-        if op.name in gated or is_own(op.name) or is_initializer(op):
+        if op.name in gated or is_initializer(op) or (is_own(op.name) and op.name not in counted):
             continue
         if kind(op.type) in GO_ON:
             yield op, GO_ON[kind(op.type)]

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import warning
-from graphmp.graph.edit.building import cast_beside
+from graphmp.graph.edit.building import cast_beside, own_scope
 from graphmp.graph.state.live import variable_op
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite_by_sums, values
@@ -80,6 +80,9 @@ class GraphState:
         self.call_of: Dict[str, GradientCall] = {}  # by the op name of a returned gradient
         self.applied: Dict[str, List[str]] = {}  # update ops by the scope of their loss group
         self.always: Dict[str, Dict[str, str]] = {}  # those that also run in skipped steps, and why
+        self.summed: Dict[
+            str, Any
+        ] = {}  # by the op that adds gradients to a variable: whether these are finite
         self.surplus = 0  # number of ops that the graph has more than its float32 build
         self.checked_version = -1
         self.told = False  # whether the first training run reported facts about the whole graph
@@ -118,7 +121,8 @@ class GraphState:
 
     def cast_variable(self, variable: Any, dtype: Any) -> Any:
         """A cast of a float32 variable's value, outside any loop and on the variable's device."""
-        tensor = tf.convert_to_tensor(variable)
+        with own_scope("read/%s" % variable.op.name):
+            tensor = tf.convert_to_tensor(variable)
         with init_scope(), tf.device(variable.device or None):
             cast = self.cast(
                 tensor, dtype, "variable kept %s, cast on read" % tensor.dtype.base_dtype.name

@@ -19,11 +19,11 @@ from graphmp.graph.state.live import (
 )
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import values
-from graphmp.policy.op_sets import ASSIGNS
+from graphmp.policy.op_sets import ADD_ASSIGNS, ASSIGNS, SWITCHES
 from graphmp.recipe import creation as creations
 from graphmp.recipe import state as states
 from graphmp.recipe.allreduces import reduced
-from graphmp.tf_hooks.internals import init_scope
+from graphmp.tf_hooks.internals import awaited, init_scope
 from graphmp.tf_hooks.op_creation import Creation
 from graphmp.tf_hooks.optimizers import delegates
 
@@ -49,29 +49,28 @@ def apply_gradients(
     group, finite, adapts = _flag(state, pairs)
     before = len(tf.get_default_graph().get_operations())
     global_step = kwargs.get("global_step", args[0] if args else None)
-    always_steps = (
-        finite is not None
-        and global_step is not None
-        and (group.config.count_skipped_steps or _from_accumulators(pairs))
-    )
-    if always_steps:
-        args, kwargs = (
-            ((None,) + args[1:], kwargs) if args else ((), dict(kwargs, global_step=None))
-        )
+    counts = variable_op(global_step) if finite is not None else None
+    if counts is not None and not group.config.count_skipped_steps:
+        counts = counts if _from_accumulators(pairs) else None
 
     def build() -> Any:
         return creations.run_active(None, lambda: original(optimizer, pairs, *args, **kwargs))
 
-    result = (
-        build() if finite is None else _gated(state, group, finite, adapts, build, optimizer, pairs)
-    )
-    if always_steps:
-        with tf.control_dependencies([result]):
-            counted = tf.assign_add(global_step, 1)
-            result = tf.group(counted)
-        state.always.setdefault(group.scale.scope, {})[_written_by(counted).name] = (
+    def otherwise() -> Any:
+        made = tf.get_default_graph().get_operations()[before:]
+        if not any(_adds_to(counts, op) for op in made):
+            return tf.no_op()
+        counted = creations.run_active(None, lambda: _one_more(global_step))
+        state.always.setdefault(group.scale.scope, {})[counted.name] = (
             _COUNTS if group.config.count_skipped_steps else _STALE
         )
+        return counted
+
+    result = (
+        build()
+        if finite is None
+        else _gated(state, group, finite, adapts, (build, otherwise), optimizer, pairs)
+    )
     if group is not None:
         made = tf.get_default_graph().get_operations()[before:]
         written = [
@@ -101,11 +100,13 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
     gated = gate.value_if(
         finite,
         value,
-        creations.old_value(creation.op_type, creations.target_of(creation), value),
+        creations.old_value(creation.op_type, creations.target_of(creation), value, "accumulators"),
         "accumulators",
     )
     with tf.control_dependencies([_update(calls[0].group, finite)]):
-        return creation.make(dict(creation.arguments, value=gated)).result()
+        made = creation.make(dict(creation.arguments, value=gated))
+    state.summed[made.op.name] = finite
+    return made.result()
 
 
 def finite_histogram(creation: Creation) -> Optional[tuple]:
@@ -163,10 +164,12 @@ def _gated(
     group: Any,
     finite: Any,
     adapts: bool,
-    build: Callable[[], Any],
+    builds: Tuple[Callable[[], Any], Callable[[], Any]],
     optimizer: Any,
     pairs: List[Tuple[Any, Any]],
 ) -> Any:
+    """Build the update, and what takes its place in a skipped step."""
+    build, otherwise = builds
     # slots made inside the conditional would be named after it, and float32 checkpoints would not
     # fit
     with init_scope():
@@ -174,7 +177,7 @@ def _gated(
     collected = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
     known = list(collected)
     with _unlistened(), tf.control_dependencies([_update(group, finite)] if adapts else []):
-        result = gate.run_if(finite, build, group.scale.scope)
+        result = gate.run_if(finite, build, group.scale.scope, otherwise)
     if len(collected) > len(known):
         collected[:] = known + [result]
     state.note(result.name, "skip gate", "the update runs only where the gradients are finite")
@@ -206,7 +209,7 @@ def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, 
 
     Gradients that come out of accumulators (SyncReplicas, or a user's own) or placeholders are
     checked where they arrive; if they were gated before an accumulator, the scale was adapted
-    there.
+    there. Sums that are added up in the same run must have been finite then, too.
     """
     gradients = [g for g, _ in pairs if g is not None]
     calls = _calls(state, gradients)
@@ -216,8 +219,27 @@ def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, 
     names = {op.name for op in (variable_op(v) for _, v in pairs) if op is not None}
     for group in state.groups:
         if group.variables & names:
-            return group, group.check(gradients) if group.scale.skips else None, not group.updates
+            finite = group.check(gradients) if group.scale.skips else None
+            return group, _and_of_sums(state, group, gradients, finite), not group.updates
     return None, None, False
+
+
+def _and_of_sums(state: states.GraphState, group: Any, gradients: List[Any], finite: Any) -> Any:
+    """A flag, and those of all gradients that are added to variables before an update is built."""
+    ahead = ancestors([*(values(g).op for g in gradients), *awaited(tf.get_default_graph())])
+    flags = (
+        {state.summed[op.name] for op in ahead if op.name in state.summed}
+        if finite is not None
+        else ()
+    )
+    if not flags:
+        return finite
+    with own_scope(group.scale.scope):
+        after = []
+        for flag in sorted(flags, key=lambda flag: flag.name):
+            with tf.control_dependencies([group.updates[flag.name]]):
+                after.append(tf.identity(flag))
+        return tf.reduce_all(tf.stack([finite, *after]), name="all_finite")
 
 
 def _calls(state: states.GraphState, gradients: List[Any]) -> List[states.GradientCall]:
@@ -228,9 +250,21 @@ def _calls(state: states.GraphState, gradients: List[Any]) -> List[states.Gradie
     return [call for call in state.calls if id(call) in reached]
 
 
-def _written_by(result: Any) -> Any:
-    """The op that writes, given an assignment's result: itself, or a read of it."""
-    return next(op for op in [result.op, *result.op.control_inputs] if is_write(op))
+def _adds_to(variable: Any, op: Any) -> bool:
+    """Whether an op adds to a variable: as an optimizer does that counts its steps there."""
+    if variable is None or op.type not in ADD_ASSIGNS:
+        return False
+    target = op.inputs[0].op
+    while target.type in SWITCHES:  # of the conditional
+        target = target.inputs[0].op
+    return bool(target is variable)
+
+
+def _one_more(variable: Any) -> Any:
+    """An op that adds 1 to a variable, of which the graph may know no more than its reference."""
+    if isinstance(variable, tf.Tensor):
+        return tf.assign_add(variable, 1, name="count").op
+    return variable.assign_add(1, name="count", read_value=False)
 
 
 def _from_accumulators(pairs: List[Tuple[Any, Any]]) -> bool:

@@ -54,6 +54,11 @@ def op_count(graph: Any) -> int:
     return graph._last_id if counts_ops_for_seeds() else 0
 
 
+def awaited(graph: Any) -> Tuple[Any, ...]:
+    """The ops that the next op waits for: those of `tf.control_dependencies` around it."""
+    return tuple(op for op in graph._current_control_dependencies() if hasattr(op, "inputs"))
+
+
 def base_session() -> Any:
     """`BaseSession`: the base class of tf.Session and tf.InteractiveSession."""
     return tf.Session.__mro__[1]

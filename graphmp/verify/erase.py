@@ -93,9 +93,13 @@ class Erasure:
                 self._sides.fault(name, "is gone")
 
     def _is_replaced(self, name: str) -> bool:
-        """Whether a missing node is an unfetched sum or copy with a substitute."""
+        """Whether a missing node is an unfetched sum, copy or read of a variable with a substitute.
+
+        A substitute for a read waits for the same nodes, and what waits for the read's consumers
+        waits for it.
+        """
         return (
-            self._before.nodes[name].op in ("AddN", "Identity")
+            self._before.nodes[name].op in ("AddN", "Identity", "ReadVariableOp")
             and name not in fetched(self._sides.before.meta_graph)
             and self.is_found(name)
         )

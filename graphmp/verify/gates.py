@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
+from graphmp.graph.structure.branches import sides as sides_of
+from graphmp.graph.structure.values import array
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import FLOATS
+from graphmp.policy.op_sets import ADD_ASSIGNS
 from graphmp.verify.flags import Flags
 from graphmp.verify.formulas import Flag
 from graphmp.verify.matcher import Matcher
@@ -45,6 +48,7 @@ class Gates:
 
     Attributes:
         of: those of each write.
+        counts: the nodes that count skipped steps, by the write that counts the others.
     """
 
     def __init__(self, sides: Sides, matcher: Matcher, flags: Flags):
@@ -56,6 +60,7 @@ class Gates:
         )
         self._writes: Set[str] = set(sides.after.state.writes)
         self.of: Dict[str, List[Gate]] = {}
+        self.counts: Dict[str, str] = {}
 
     def behind(self, name: str, slot: int, port: Port) -> Port:
         """The input of a node in a slot.
@@ -168,7 +173,51 @@ class Gates:
         """The write that a node represents for nodes that wait for it; else the node itself."""
         if name in self._sides.added:
             for template in ("alive", "alive_reference", "either_side", "alive_value", "applied"):
-                found = self._matcher.take(template, Port(name, 0))
-                if found is not None:
+                found = self._matcher.match(template, Port(name, 0))
+                if found is not None and ("count" not in found or self._counts(found)):
+                    self._matcher.keep(found)
                     return str(found["write"].node)
         return name
+
+    def _counts(self, found: Dict[str, Any]) -> bool:
+        """Whether a step counts once where it is skipped, in the variable that counts the others.
+
+        There the original adds 1 too, by a write that dies with the step.
+        """
+        count, write = found["count"].node, found["write"].node
+        counted = [
+            name
+            for name in self._view.ancestors([write]) & self.of.keys()
+            if self._adds(name, found)
+        ]
+        if len(counted) != 1 or self.counts.setdefault(counted[0], count) != count:
+            return False
+        conditions, ahead = self._sides.after.conditions, self._view.ancestors([write])
+        waits = {*self._view.controls(count), *self._view.controls(found["one"].node)}
+        return sides_of(self._view, conditions, found["off"]) == conditions.get(count) and all(
+            name in ahead or self._matcher.plain(Port(name, 0)) == found["off"] for name in waits
+        )
+
+    def _adds(self, name: str, found: Dict[str, Any]) -> bool:
+        """Whether a write adds 1 to the variable that a skipped step is counted in."""
+        before = self._sides.before.view
+        if name not in before.nodes or before.nodes[name].op not in ADD_ASSIGNS:
+            return False
+        variable, added = before.inputs(name)
+        number = array(attribute(before.nodes[added.node], "value").tensor)
+        return (
+            variable == found["counter"]
+            and before.nodes[added.node].op == "Const"
+            and self._sides.before.dtype(added) not in FLOATS
+            and number is not None
+            and number.tolist() == 1
+            and any(
+                gate.dies
+                and self._is_one_flag(gate.predicate, found["predicate"], found["counting"])
+                for gate in self.of[name]
+            )
+        )
+
+    def _is_one_flag(self, *predicates: Port) -> bool:
+        """Whether predicates are copies of one, which may wait for something."""
+        return len({self._view.behind(port, ["Identity"]) for port in predicates}) == 1

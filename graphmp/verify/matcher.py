@@ -149,15 +149,22 @@ class Matcher:
         if port.node not in self._added:
             return None
         if isinstance(pattern, Value):
-            waits = self._added.intersection(
-                self._view.controls(port.node)
-            )  # consumers of the original's must wait too, which is checked elsewhere
             return (
                 self._seen(found, port.node)
-                if not waits and port.output == 0 and self._is_constant(port, pattern.value)
+                if not self._waits_for_added(port.node)
+                and port.output == 0
+                and self._is_constant(port, pattern.value)
                 else None
             )
         return self._node(pattern, scope, port, found)
+
+    def _waits_for_added(self, name: str) -> bool:
+        """Whether a constant waits for anything added but a NoOp, which groups what it waits for.
+
+        Consumers must wait for the original's nodes too, which is checked elsewhere.
+        """
+        waits = self._added.intersection(self._view.controls(name))
+        return any(self._view.nodes[each].op != "NoOp" for each in waits)
 
     def _hole(
         self, name: str, scope: Mapping[str, Any], port: Port, found: Bindings

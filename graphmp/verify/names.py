@@ -24,7 +24,8 @@ _COUNTED = re.compile(
 _COUNTED_OPS = frozenset(("AddN", "ZerosLike"))
 # suffix for the name of a node whose own name another one got: not in TensorFlow's names
 _APART = "~"
-_OUTSIDE = VARIABLE_OPS | PLACEHOLDERS
+# One read may stand for several of the original's: it keeps its name.
+_OUTSIDE = VARIABLE_OPS | PLACEHOLDERS | {"ReadVariableOp"}
 _BEHIND = SWITCHES | {"Cast", "Identity"}
 
 

@@ -130,10 +130,11 @@ class Order:
                 )
 
     def _waited_for(self, name: str) -> Iterator[str]:
-        """The nodes of the original that an added node waits for."""
+        """The nodes of the original that an added node waits for, also as groups of them."""
         if name in self._sides.added:
+            controls = self._after.controls(name)
             yield from (
-                control for control in self._after.controls(name) if control in self._before.nodes
+                each for each in map(self.stands_for, controls) if each in self._before.nodes
             )
 
     def _constants(self) -> Dict[str, List[str]]:
@@ -279,11 +280,23 @@ class Order:
         op = self._after.nodes[name].op
         dead = all(more <= self._sides.after.conditions.get(reader, _EMPTY) for reader in readers)
         unseen = op == "NoOp" or (
-            bool(readers) and name not in fetched(self._sides.before.meta_graph)
+            (bool(readers) or self._is_result(name))
+            and name not in fetched(self._sides.before.meta_graph)
         )
         return (
             more <= flags
             and dead
             and unseen
             and (op in READS or not self._sides.before.is_stateful(name))
+        )
+
+    def _is_result(self, name: str) -> bool:
+        """Whether a node reads what a write that dies with it has written, its result in Python."""
+        written = self._sides.before.state.written
+        return self._before.nodes[name].op in READS and any(
+            write in self._gates.of
+            and any(gate.dies for gate in self._gates.of[write])
+            and self._before.inputs(name)[0] == self._before.inputs(write)[0]
+            and bool(written(write))
+            for write in self._before.controls(name)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Mapping, Optional, Sequence
+from typing import AbstractSet, Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence
 
 from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.structure.gradient_code import gradient_nodes
@@ -16,12 +16,16 @@ from graphmp.verify.sides import Side
 _NAME = "parameters"
 
 
-def read_off(bodies: Sequence[BodyFindings]) -> Dict[str, Any]:
+def read_off(
+    bodies: Sequence[BodyFindings], counts: Iterable[AbstractSet[bool]] = ()
+) -> Dict[str, Any]:
     """Parameters read off the nodes of a converted graph, by flag of `graphmp convert`.
 
     Lists if parts differ.
 
-    `bodies`: the main graph and the functions.
+    Args:
+        bodies: the main graph and the functions.
+        counts: for each, whether its global step counts skipped steps.
     """
     dynamic = [scale.parameters for body in bodies for scale in body.scales.dynamic]
     fixed = sorted({float(scale) for body in bodies for scale in _fixed(body)})
@@ -34,6 +38,9 @@ def read_off(bodies: Sequence[BodyFindings]) -> Dict[str, Any]:
         {clip.norm for body in bodies for clip in body.clips.by_factor.values()}
     ) or [0.0]
     found["compute_dtype"] = sorted(set().union(*map(_half_types, bodies))) or ["float32"]
+    counted = sorted(frozenset().union(*counts))
+    if counted:
+        found["count_skipped_steps"] = counted
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
 
 
@@ -75,7 +82,9 @@ def parameters_claim(
     """Compare read-off parameters with the expected ones, or else with the conversion's mark."""
     mark = read_mark(body.sides.after.meta_graph)
     wanted = expected if expected is not None else mark["flags"] if mark is not None else None
-    text = ", ".join("%s %s" % (key, _shown(value)) for key, value in found.items())
+    text = ", ".join(
+        "%s %s" % (key, _shown(value)) for key, value in found.items() if value is not False
+    )
     if wanted is None:
         return Claim(_NAME, NOT_APPLICABLE, "nobody says what was asked for; found: %s" % text)
     source = "asked for" if expected is not None else "claimed by the graph's mark"

@@ -110,11 +110,13 @@ def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequenc
     degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called, body.named)
     functions.compare_degrees()
     bodies = {"": body, **functions.bodies}
-    found = read_off(list(bodies.values()))
+    dynamic = any(each.scales.dynamic for each in bodies.values())
+    skips = {name: Skips(each) for name, each in bodies.items()} if dynamic else {}
+    found = read_off(list(bodies.values()), [each.counts for each in skips.values()])
     claims = (
         _same(body, functions),
         _scaled(bodies, degrees),
-        _skipped(bodies),
+        _skipped(skips),
         _clipped(bodies),
         _types(body, functions, devices),
     )
@@ -189,18 +191,17 @@ def _unread(sides: Sides) -> Iterator[Port]:
             yield Port(name, 0)
 
 
-def _skipped(bodies: Mapping[str, BodyFindings]) -> Claim:
+def _skipped(skips: Mapping[str, Skips]) -> Claim:
     name = "steps are skipped whole"
-    if not any(body.scales.dynamic for body in bodies.values()):
+    if not skips:
         return Claim(name, NOT_APPLICABLE, "the graph has no dynamic loss scale")
     faults: List[Fault] = []
     gated: List[str] = []
     counted: List[str] = []
-    for function, body in bodies.items():
-        skips = Skips(body)
-        faults += [Fault(in_body(function, fault.node), fault.text) for fault in skips.faults]
-        gated += [in_body(function, node) for node in skips.gated]
-        counted += [in_body(function, node) for node in skips.counted]
+    for function, each in skips.items():
+        faults += [Fault(in_body(function, fault.node), fault.text) for fault in each.faults]
+        gated += [in_body(function, node) for node in each.gated]
+        counted += [in_body(function, node) for node in each.counted]
     also = "; counts skipped steps: %s" % ", ".join(sorted(counted)[:3]) if counted else ""
     text = "%d writes wait for flags that look at all gradients that they take%s" % (
         len(gated),

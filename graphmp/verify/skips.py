@@ -7,11 +7,14 @@
 3. A flag only checks such values.
 4. If a write's flag checks the value of another write, both depend on one flag, unless the other
    one comes first or may run alone.
+5. A step that applies sums of gradients, kept in variables, goes by a flag of its own: `sums.py`.
 """
 
 from __future__ import annotations
 
 from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set, Tuple
+
+import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
@@ -20,6 +23,7 @@ from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABL
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.formulas import AllOf, Flag, by_value, is_mixed, mentioned, said_finite
 from graphmp.verify.sides import Fault
+from graphmp.verify.sums import SumSteps
 
 _NOTHING: FrozenSet[Port] = frozenset()
 
@@ -31,6 +35,8 @@ class Skips:
         faults: the faults found.
         gated: writes that wait for a flag.
         counted: writes of integers that also happen in a skipped step.
+        counts: whether the global step counts skipped steps; empty if no rule tells, both if parts
+            of the graph differ.
     """
 
     def __init__(self, body: BodyFindings):
@@ -48,8 +54,9 @@ class Skips:
         self._flags: Dict[str, Flag] = {
             name: _all([gate.flag for gate in found]) for name, found in self._gates.items()
         }
+        self._sums = SumSteps(body, self._flags, self._gradient)
         self.faults: List[Fault] = []
-        self.counted: List[str] = []
+        self.counted: List[str] = list(body.gates.counts.values())
         self.gated = [name for name in self._writes if name in self._flags]
         if self._scales.adapting:
             self._sources = self._body.sources.keys() | set(self._taken_out()) | set(self._fed())
@@ -59,9 +66,23 @@ class Skips:
             self._look_at_flags()
         self._look_at_values()
         self._look_at_pairs()
+        self.faults += self._sums.faults(self._writes, self._flags, self._is_beside)
+        self.counts = set(self._counts())
+
+    def _counts(self) -> Iterator[bool]:
+        if any("Accumulator" in node.op for node in self._view.nodes.values()):
+            return  # steps are counted there, whatever was asked for
+        state = self._sides.after.state
+        steps = set(state.collected(tf.GraphKeys.GLOBAL_STEP) or ()) | {
+            name for name in self._view.nodes if name.rpartition("/")[2] == "global_step"
+        }
+        for name in self._writes:
+            if state.written(name) & steps and name in (*self._flags, *self.counted):
+                yield name in self.counted or name in self._body.gates.counts
 
     def _look_at_values(self) -> None:
         """A flag that checks values directly checks that of the write, too."""
+        in_step = self._in_steps_of_sums()
         for name in self._writes:
             for gate in self._gates.get(name, ()):
                 of_values = by_value(gate.flag)
@@ -71,6 +92,7 @@ class Skips:
                     )
                 if (
                     of_values
+                    and name not in in_step
                     and gate.value not in of_values
                     and self._sides.after.is_float(gate.value)
                 ):
@@ -81,6 +103,20 @@ class Skips:
                             " its own",
                         )
                     )
+
+    def _in_steps_of_sums(self) -> Set[str]:
+        """The writes that go by the flag of such a step, and take sums or follow its updates."""
+        steps = {name: self._sums.step(flag) for name, flag in self._flags.items()}
+        steps = {name: step for name, step in steps.items() if step}
+        found = {
+            name
+            for looked, names in self._sums.writes.items()
+            for name in self._reached(looked, _NOTHING) & set(names)
+        }
+        follows = self._followed({name: steps[name] for name in found})
+        return found | {
+            name for name, step in steps.items() if step <= follows.get(name, frozenset())
+        }
 
     def _look_at_pairs(self) -> None:
         """Writes whose values are checked together are written together."""
@@ -221,7 +257,10 @@ class Skips:
         return self._body.ways.reached(starts, stops)
 
     def _look_at_steps(self) -> None:
-        updates = {name: mentioned(flag) for name, flag in self._flags.items() if mentioned(flag)}
+        decided = {
+            name: mentioned(flag) | self._sums.step(flag) for name, flag in self._flags.items()
+        }
+        updates = {name: steps for name, steps in decided.items() if steps}
         updates.update(self._inside)
         follows, takes = self._followed(updates), self._reached(self._sources, _NOTHING)
         for name in self._writes:
@@ -230,9 +269,13 @@ class Skips:
             by_one = len(wanted) > 1 and bool(
                 updates.get(name, wanted) & wanted
             )  # alternating steps: which one is meant is unknown
-            if not wanted or (
-                name in updates
-                and (updates[name] >= wanted or by_one or name in takes or name in self._inside)
+            if (
+                not wanted
+                or self._sums.empties(name, wanted)
+                or (
+                    name in updates
+                    and (updates[name] >= wanted or by_one or name in takes or name in self._inside)
+                )
             ):
                 continue
             if name in self._flags:

@@ -54,10 +54,18 @@ def changed_when_skipped(train, inputs):
     }
 
 
+def written(op):
+    """The variable that an op writes, also on one side of a conditional."""
+    found = op.inputs[0].op
+    while found.type in ("Switch", "RefSwitch"):
+        found = found.inputs[0].op
+    return found.name
+
+
 def listed(row):
     graph = tf.get_default_graph()
     return {
-        graph.get_operation_by_name(each["node"]).inputs[0].op.name: each["why"]
+        written(graph.get_operation_by_name(each["node"])): each["why"]
         for each in row["not_skipped"]
     }
 

@@ -7,6 +7,8 @@ from graphmp.config import Config
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.verify import verify
+from tests.support.programs import running
+from tests.support.programs.registry import built
 
 
 def converted(original, **flags):
@@ -24,6 +26,15 @@ def open_claims(original, other, expected=None):
     }
 
 
+def of_program(name, use_resource, *how):
+    """A program's graph and its conversion in float16, with a loss scale and maybe a clip norm."""
+    graphs = (
+        built(name, use_resource, "").meta_graph,
+        running.converted(name, use_resource, "float16", *how).meta_graph,
+    )
+    return [graph.parsed() if hasattr(graph, "parsed") else graph for graph in graphs]
+
+
 def by_recipe(model, **options):
     """The graph of a model without the recipe and by it, given its decorated build function."""
     return tuple(
@@ -37,3 +48,34 @@ def _graph(model, decorate):
         tf.set_random_seed(1)
         model(decorate)
         return tf.train.export_meta_graph()
+
+
+class Planted:
+    """A copy of a converted graph, to be spoilt."""
+
+    def __init__(self, converted):
+        self.meta_graph = tf.MetaGraphDef()
+        self.meta_graph.CopyFrom(converted)
+        self.nodes = {node.name: node for node in self.meta_graph.graph_def.node}
+
+    def constant(self, name, value):
+        """Adds a constant."""
+        tensor = tf.make_tensor_proto(value)
+        self.add(
+            name,
+            "Const",
+            [],
+            dtype=tf.AttrValue(type=tensor.dtype),
+            value=tf.AttrValue(tensor=tensor),
+        )
+
+    def add(self, name, op, inputs, **attributes):
+        """Adds a node."""
+        self.nodes[name] = self.meta_graph.graph_def.node.add(name=name, op=op, input=inputs)
+        for key, value in attributes.items():
+            self.nodes[name].attr[key].CopyFrom(value)
+
+    def replace(self, old, new):
+        """Has all that reads one output read another."""
+        for node in self.nodes.values():
+            node.input[:] = [new if text == old else text for text in node.input]

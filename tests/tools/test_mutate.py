@@ -189,7 +189,13 @@ def test_rules_of_equivalence(mutate, clipped):
         node = plant.node(CLIP)
         node.input[0], node.input[1] = node.input[1], node.input[0]
 
+    def terms_in_another_order(plant):
+        node = next(node for node in plant.graph.graph_def.node if node.op == "AddN")
+        node.input[:] = reversed(node.input)
+        assert len(node.input) > 2
+
     new_scale = "graphmp/loss_scale/update/new_scale"
+    assert rule(terms_in_another_order) == equivalence.SAME_VALUES
     assert (
         rule(lambda plant: plant.wait_no_longer(STEP, "graphmp/loss_scale/update/Select_2"))
         == equivalence.IMPLIED

@@ -10,9 +10,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.verify import verify
 from tests.support.programs import calls, loops, published
-from tests.support.programs.registry import PROGRAMS, built
-from tests.support.programs.running import converted
-from tests.support.proved import open_claims
+from tests.support.programs.registry import PROGRAMS
+from tests.support.proved import of_program, open_claims
 
 HOW = ["dynamic", 1024]
 FLAG = "graphmp/loss_scale/in_loop/"
@@ -40,24 +39,15 @@ def cases():
                 )
 
 
-def graphs(name, how, use_resource):
-    """A program's graph, and its conversion."""
-    found = [
-        built(name, use_resource, "").meta_graph,
-        converted(name, use_resource, "float16", how).meta_graph,
-    ]
-    return [graph.parsed() if hasattr(graph, "parsed") else graph for graph in found]
-
-
 @pytest.mark.parametrize("name, how, use_resource", cases())
 def test_program(name, how, use_resource):
-    assert not open_claims(*graphs(name, how, use_resource))
+    assert not open_claims(*of_program(name, use_resource, how))
 
 
 @pytest.fixture(scope="module")
 def looped():
     """Gradients of parts, added up in a loop."""
-    return graphs("gradients_of_parts_added_in_a_loop", "dynamic", False)
+    return of_program("gradients_of_parts_added_in_a_loop", False, "dynamic")
 
 
 def starts_as_false(nodes):

@@ -14,7 +14,8 @@ A mutant to which no rule applies is not equivalent.
 2. Same values. Every node of the original, every op with state and every op of control flow does
    the same with the same values, in the same order. Values are numbered: two ops without state have
    the same number if their ops, attributes, the numbers of their inputs (in any order if the op
-   commutes) and of the awaited nodes are the same. Furthermore
+   commutes) and what they wait for are the same. To wait for an op without state is to wait for
+   its inputs and for what it waits for: its value isn't seen. Furthermore
    a. an Identity has its input's number if the input waits for all that the Identity waits for: by
       1 it then runs, or is dead, with its input.
        a reader of x reads Identity(x)
@@ -23,14 +24,17 @@ A mutant to which no rule applies is not equivalent.
       list. The first four choose; for Sum TensorFlow promises no order: its kernels add in packets
       and shards that differ between machines.
        All(Pack(a, b))  ->  All(Pack(b, a))
+      So has AddN, whatever the order of its inputs: its definition says that it is commutative and
+      an aggregate, by which TensorFlow's own optimizer regroups it.
+       AddN(a, b, c)  ->  AddN(a, c, b)
    c. a value computed in half precision has the same number in float32, which holds it exactly, and
       when cast back to that type. So an op that only moves values, or replaces them by zeros, gives
       the same in both types. In float16, all numbers of which are normal in float32, so do
       comparisons and changes of sign; a bfloat16 number may be flushed to zero as subnormal.
        Relu in float16 of x  ->  a cast to float16 of Relu in float32 of a cast of x
    The remaining nodes are below graphmp/ and have no readers; these may change.
-3. Unobserved. By 2, the graphs differ in values of nodes of the original that only such nodes read
-   or wait for, that no collection or signature names, and that are multiplied by a loss scale in
+3. Unobserved. By 2, the graphs differ in values of nodes of the original that only such nodes
+   read, that no collection or signature names, and that are multiplied by a loss scale in
    the unmutated graph. No behaviour of the graph depends on them, and a fetch of one by its name
    gives another number than in the original from the unmutated graph too.
        the gradient with respect to a constant, which is unused, starts from a seed that is not
@@ -39,7 +43,7 @@ A mutant to which no rule applies is not equivalent.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -107,6 +111,9 @@ _MOVE = frozenset(
     )
 )
 _COMPARE = frozenset(("Abs", "Maximum", "Minimum", "Neg", "Relu", "ReluGrad", "Select", "SelectV2"))
+
+_NOTHING: FrozenSet[int] = frozenset()
+_UNKNOWN = frozenset((-1,))  # a node of a loop that is numbered later
 
 Edge = Tuple[str, str]
 
@@ -244,7 +251,7 @@ def _unseen(subject: Subject, view: GraphView, names: Set[str]) -> bool:
     if not names <= _multiplied(subject) or names & _named(subject.converted):
         return False
     for graph in (subject.view, view):
-        behind = graph.descendants(names)
+        behind = graph.descendants(names, control=False)
         if any(
             name in subject.before.nodes or numbers.stays(graph, name) for name in behind - names
         ):
@@ -320,26 +327,46 @@ class _Numbers:
     def of(self, view: GraphView) -> Dict[str, int]:
         """The number of each node."""
         found: Dict[str, int] = {}
+        events: Dict[str, FrozenSet[int]] = {}
         for name in _in_order(view):
-            found[name] = self._number(view, name, found)
+            found[name] = self._number(view, name, found, events)
+            events[name] = self._event(view, name, found, events)
         return found
 
-    def _number(self, view: GraphView, name: str, found: Dict[str, int]) -> int:
-        number = self._value(view, name, found)
+    def _event(
+        self,
+        view: GraphView,
+        name: str,
+        found: Dict[str, int],
+        events: Dict[str, FrozenSet[int]],
+    ) -> FrozenSet[int]:
+        """The numbers of the nodes with effects that a node waits for, or its own if it has any."""
+        if self.stays(view, name):
+            return frozenset((found[name],))
+        before = {port.node for port in view.inputs(name)}.union(view.controls(name))
+        return _NOTHING.union(*(events.get(each, _UNKNOWN) for each in before))
+
+    def _number(
+        self, view: GraphView, name: str, found: Dict[str, int], events: Dict[str, FrozenSet[int]]
+    ) -> int:
+        number = self._value(view, name, found, events)
         half = self._half(view, Port(name, 0), found)
         if half:
             self._halves.setdefault(number, half)
         return number
 
-    def _value(self, view: GraphView, name: str, found: Dict[str, int]) -> int:
+    def _value(
+        self, view: GraphView, name: str, found: Dict[str, int], events: Dict[str, FrozenSet[int]]
+    ) -> int:
         node = view.nodes[name]
         inputs = [(found.get(port.node, port.node), port.output) for port in view.inputs(name)]
-        controls = tuple(sorted({found.get(other, -1) for other in view.controls(name)}))
+        awaited = _NOTHING.union(*(events.get(other, _UNKNOWN) for other in view.controls(name)))
+        controls = tuple(sorted(awaited))
         if self.stays(view, name):
             return self._intern((name, node.op, _attributes(node), tuple(inputs), controls))
         if self._is_its_input(view, name, found):
             return found[view.inputs(name)[0].node]
-        if node.op in COMMUTE or (node.op == "AddN" and len(inputs) == 2):
+        if node.op in COMMUTE or node.op == "AddN":
             inputs.sort(key=str)
         listed = self._in_any_order(view, name, found)
         types = ("T",) if self._moves(view, name, found) else ()

@@ -230,3 +230,48 @@ def adversaries_with_consensus(clip):
         tf.add_n([tf.reduce_sum(tf.square(g)) for g in gradients]) / 2, critic + generator
     )
     apply(clip([g + 0.1 * m for g, m in zip(gradients, more)]), critic + generator)
+
+
+@program(train=["train_head", "train"], scales=2, clips=False)
+def gradients_of_another_in_gradient_code(clip):
+    """A custom gradient adds, compares and multiplies gradients of a loss with its own scale."""
+    x, y = data()
+    first, second = two_weights()
+    head = weights("head", 4, 2)
+    hidden = tf.tanh(tf.matmul(x, first))
+    of_head = error(tf.matmul(hidden, head), -2 * y, "of_head")
+    by_head, theirs = tf.gradients(of_head, [head, hidden])
+    apply(clip([by_head]), [head], "train_head")
+
+    @tf.custom_gradient
+    def with_theirs(value):
+        return tf.identity(value), lambda g: tf.maximum(g + theirs, -theirs) * (1 + theirs * theirs)
+
+    output = tf.matmul(with_theirs(hidden), second)
+    apply(clip(tf.gradients(error(output, y), [first, second])), [first, second])
+
+
+@program(train=["train_critic", "train"], scales=2, clips=False)
+def actor_by_its_critics_gradient(clip):
+    """DDPG: the critic's gradient by the action is what the actor's gradients start from."""
+    x, y = data()
+    first, second = two_weights("critic/")
+    actor = weights("actor", 6, 6)
+    action = tf.tanh(tf.matmul(x, actor))
+    of_critic = error(net(x + tf.stop_gradient(action), first, second), y, "of_critic")
+    apply(clip(tf.gradients(of_critic, [first, second])), [first, second], "train_critic")
+    (by_action,) = tf.gradients(net(x + action, first, second), action)
+    apply(clip(tf.gradients(action, [actor], grad_ys=[-by_action])), [actor])
+
+
+@program(train=["train_head", "train"], clips=False)
+def started_by_anothers_gradient(clip):
+    """What one step is trained by starts the gradients of another, as it is: they are one loss."""
+    x, y = data()
+    first, second = two_weights()
+    hidden = tf.tanh(tf.matmul(x, first))
+    by_second, by_hidden = tf.gradients(
+        error(tf.matmul(hidden, second), y, "of_head"), [second, hidden]
+    )
+    apply(clip([by_second]), [second], "train_head")
+    apply(clip(tf.gradients(hidden, [first], grad_ys=[by_hidden])), [first])
