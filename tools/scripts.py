@@ -144,10 +144,10 @@ def run(recipe: Dict[str, Any], repos: pathlib.Path, limit: float, flags: Sequen
     """Run a recipe's script in a copy of its repository."""
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
-        checked_out(recipe, repos, root)
+        checked_out(recipe, repos, root / recipe.get("package", "."))
         place = root / recipe.get("folder", ".")
         for kind, folder in recipe.get("data", ()):
-            for parent in (place, root):
+            for parent in {place, root}:
                 (parent / folder).mkdir(parents=True, exist_ok=True)
                 script_data.KINDS[kind](parent / folder)
         path = [str(HERE.parent), *(str(root / each) for each in recipe.get("path", ()))]
@@ -167,6 +167,7 @@ def checked_out(recipe: Dict[str, Any], repos: pathlib.Path, root: pathlib.Path)
             clones[0], recipe["project"]
         ))  # fmt: skip
     leave = [":(exclude)" + path for path in recipe.get("leave_out", ())]  # large and unused
+    root.mkdir(exist_ok=True)
     archive = subprocess.run(
         ["git", "-C", str(clone), "archive", recipe["commit"], ".", *leave], stdout=subprocess.PIPE
     )

@@ -259,9 +259,13 @@ class Run(Observer):
         hint = python_2.hint(error, frames[-1].filename) if frames else ""
         if hint:
             self._say("%s:%s%s" % (frames[-1].filename, frames[-1].lineno, hint))
-        promoted = unfit.promoted(error) if self._as_version_1 else ""
-        if promoted:
-            self._say(promoted)
+        newer = (
+            unfit.promoted(error)
+            if self._as_version_1
+            else unfit.newer_keras(error, self._written.imports)
+        )
+        if newer:
+            self._say(newer)
         if self._as_version_1 and not self._written.asks_for_version_1 and tf.__version__ > "2":
             self._say(unfit.ran_as_version_1(self._spec["name"]))
 

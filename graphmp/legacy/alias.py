@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.legacy import contrib_modules, finder, internals, stand_ins, supplied
 from graphmp.legacy.estimator import loader
-from graphmp.legacy.libraries import numpy_names, scipy_and_gym
+from graphmp.legacy.libraries import keras_2, numpy_names, scipy_and_gym
 
 _INTERFACE = "tensorflow._api.v2.compat.v1."
 
@@ -41,6 +41,7 @@ def install(strict: bool = False) -> None:
     sys.meta_path.insert(0, finder.LegacyFinder())
     for name in sorted(_interface_modules()):
         sys.modules["tensorflow." + name] = operator.attrgetter(name)(tf)
+    keras_2.serve()
     internals.note(
         "`import tensorflow` now means tensorflow.compat.v1 of TensorFlow %s", tf.VERSION
     )
