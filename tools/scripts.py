@@ -4,7 +4,8 @@
     python tools/scripts.py table FILE...                           writes docs/scripts.md
 
 DIR holds clones, as `OWNER/NAME` or `OWNER+NAME`. A recipe names the commit, the command, small
-made-up data, and edits, which may concern data paths and Python 2 only. Each script runs twice, in
+made-up data, and edits, which may concern data paths and Python 2 only (`python_2`: the files that
+are written for it). Each script runs twice, in
 a copy of its own, until it ends or `--limit` processor seconds are over: in float32, on 2.x with
 the same imports of TensorFlow 1, and in float16. Packages of the projects are found by PYTHONPATH.
 """
@@ -159,7 +160,7 @@ def run(recipe: Dict[str, Any], repos: pathlib.Path, limit: float, flags: Sequen
 
 
 def checked_out(recipe: Dict[str, Any], repos: pathlib.Path, root: pathlib.Path) -> None:
-    """Copy a commit of a clone, with the recipe's edits."""
+    """Copy a commit of a clone, and edit it: by 2to3 if it is for Python 2, then by the recipe."""
     clones = [repos / recipe["project"], repos / recipe["project"].replace("/", "+")]
     clone = next((each for each in clones if each.exists()), None)
     if clone is None:
@@ -174,6 +175,10 @@ def checked_out(recipe: Dict[str, Any], repos: pathlib.Path, root: pathlib.Path)
     if archive.returncode:
         raise SystemExit("%s: it lacks commit %s, or a file of it" % (clone, recipe["commit"]))
     subprocess.run(["tar", "-x", "-C", str(root)], input=archive.stdout, check=True)
+    if "python_2" in recipe:
+        paths = [str(path) for name in recipe["python_2"] for path in sorted(root.glob(name))]
+        fix = [sys.executable, "-m", "lib2to3", "-w", "-n", "--no-diffs", *paths]
+        subprocess.run(fix, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for name, old, new in recipe.get("edits", ()):
         path = root / name
         text = path.read_text()
@@ -256,7 +261,8 @@ def _row(recipe: Dict[str, Any], version: str, row: Dict[str, Any]) -> str:
     link = "[%s](https://github.com/%s), `%s`" % (recipe["project"], recipe["project"], run_as)
     losses = [" to ".join("%.4g" % loss for loss in pair) if pair else "" for pair in row["losses"]]
     result = row["converted"] or row["float16"].replace("|", "\\|")
-    edits = ", ".join(sorted({edit[0] for edit in recipe.get("edits", ())})) or "none"
+    edited = {edit[0] for edit in recipe.get("edits", ())}
+    edits = ", ".join(["2to3"] * ("python_2" in recipe) + sorted(edited)) or "none"
     cells = [
         link, recipe["kind"], version, result, "%d, %d" % (row["steps"], row["skipped"]),
         *losses, "%s, %s" % tuple(row["seconds"]), edits,

@@ -10,7 +10,7 @@ from typing import Any, List
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy import contrib_modules, finder, internals, stand_ins, supplied
+from graphmp.legacy import contrib_modules, finder, internals, moved, stand_ins, supplied
 from graphmp.legacy.estimator import loader
 from graphmp.legacy.libraries import keras_2, numpy_names, scipy_and_gym
 
@@ -35,6 +35,7 @@ def install(strict: bool = False) -> None:
         return
     tf.disable_v2_behavior()
     supplied.supply()
+    moved.supply()
     loader.serve()
     _forget_interface_of_version_2()
     sys.modules["tensorflow"] = LegacyTensorFlow(real)

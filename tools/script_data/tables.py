@@ -99,3 +99,12 @@ def clicks(folder: pathlib.Path) -> None:
     with (folder / "dataset.pkl").open("wb") as file:
         for each in (train, test, groups, (50, 40, 5)):
             pickle.dump(each, file, 2)
+
+
+def visits(folder: pathlib.Path) -> None:
+    """Items that 60 users visited, 12 of 40 each, in their order."""
+    starts = np.random.RandomState(0).randint(0, 40, 60)
+    visited = [
+        (user + 1, (start + 3 * k) % 40 + 1) for user, start in enumerate(starts) for k in range(12)
+    ]
+    files.rows(folder / "made.txt", visited, " ")

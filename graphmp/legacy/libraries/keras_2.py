@@ -122,7 +122,7 @@ def _exists(path: str) -> bool:
 
 def _module(path: str) -> Any:
     """A part of `tf.keras`, or None; `tf` in its backend is TensorFlow."""
-    value = internals.loaded(tf.keras)
+    value: Any = internals.loaded(tf.keras)
     for name in path.split(".") if path else ():
         value = getattr(value, name, None)
     return value
