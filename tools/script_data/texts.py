@@ -147,3 +147,37 @@ def named(folder: pathlib.Path) -> None:
     (folder / "chars.txt").write_text("\n".join("W" + "abcdefghijklmnopqrstuvwxyz"))
     vectors = random.randn(len(words), 300).astype(np.float32)
     np.savez_compressed(str(folder / "glove.6B.300d.trimmed.npz"), embeddings=vectors)
+
+
+def articles(folder: pathlib.Path) -> None:
+    """Articles of 14 classes, in the form of DBpedia's: class, title and content."""
+    random = np.random.RandomState(0)
+    for name, count in (("train", 4000), ("test", 200)):
+        lines = []
+        for kind in random.randint(1, 15, count):
+            words = " ".join("word%d" % (10 * kind + each) for each in random.randint(0, 10, 12))
+            lines.append('%d,"title","%s"\n' % (kind, words))
+        (folder / ("%s.csv" % name)).write_text("".join(lines))
+
+
+def pieces(folder: pathlib.Path) -> None:
+    """Sentences of two languages in pieces of words, and the pieces with scores."""
+    random = np.random.RandomState(0)
+    for name, count in (("train", 200), ("dev", 20)):
+        rows = [random.randint(0, 40, random.randint(3, 8)) for _ in range(count)]
+        for end, step in (("de", 1), ("en", -1)):
+            lines = [" ".join("▁p%d" % piece for piece in row[::step]) for row in rows]
+            (folder / ("%s.%s" % (name, end))).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    words = ["<pad>", "<unk>", "<s>", "</s>", *("▁p%d" % piece for piece in range(40))]
+    lines = ["%s\t%d" % (word, -number) for number, word in enumerate(words)]
+    (folder / "bpe.vocab").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def lines(folder: pathlib.Path) -> None:
+    """Three files of lines of words, to train, validate and test on."""
+    random = np.random.RandomState(0)
+    for name, count in (("train", 60), ("valid", 20), ("test", 20)):
+        rows = [
+            " ".join("abcdefgh"[each:] for each in row) for row in random.randint(0, 7, (count, 9))
+        ]
+        (folder / ("%s.txt" % name)).write_text("\n".join(rows) + "\n")
