@@ -101,7 +101,7 @@ class Run(Observer):
         """Prepare a process, this one or one that the script spawns."""
         wanted = self._spec["legacy_imports"]
         if wanted != "off":
-            legacy.serve_estimators()
+            legacy.serve_what_left()
         if wanted == "on" or (wanted in legacy.WHERE_NEEDED and self._written.needs_version_1):
             self._run_as_version_1()
         elif wanted in legacy.WHERE_NEEDED and not self._written.eagerly:

@@ -35,7 +35,7 @@ def install(strict: bool = False) -> None:
         return
     tf.disable_v2_behavior()
     supplied.supply()
-    moved.supply()
+    moved.serve()
     loader.serve()
     _forget_interface_of_version_2()
     sys.modules["tensorflow"] = LegacyTensorFlow(real)

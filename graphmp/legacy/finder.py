@@ -2,7 +2,7 @@
 
 `tensorflow.contrib.*` comes from the table. Other modules of the public interface
 (`tensorflow.train`, `tensorflow.keras.layers`) are those of `tensorflow.compat.v1`. TensorFlow's
-own packages are left to Python, but for modules that have moved.
+own packages are left to Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy import contrib_modules, internals, moved, stand_ins
+from graphmp.legacy import contrib_modules, internals, stand_ins
 from graphmp.legacy.existing import Existing
 
 # Folders of the TensorFlow package that hold code, not the public interface.
@@ -59,13 +59,10 @@ class LegacyFinder(importlib.abc.MetaPathFinder):
                 serves, where it gets no stand-in.
         """
         root, _, rest = fullname.partition(".")
-        source = moved.successor(fullname)
-        if root != "tensorflow" or (rest.partition(".")[0] in SOURCE_PACKAGES and not source):
+        if root != "tensorflow" or rest.partition(".")[0] in SOURCE_PACKAGES:
             return None
-        if source:
-            module: Optional[types.ModuleType] = _successor(source)
-        elif rest in _EXAMPLES:
-            module = _example(rest)
+        if rest in _EXAMPLES:
+            module: Optional[types.ModuleType] = _example(rest)
         elif rest.partition(".")[0] == "contrib":
             module = _contrib_module(fullname, rest[len("contrib.") :])
         else:
@@ -75,15 +72,6 @@ class LegacyFinder(importlib.abc.MetaPathFinder):
             if module is None
             else importlib.util.spec_from_loader(fullname, Existing(module), is_package=True)
         )
-
-
-def _successor(source: str) -> Optional[types.ModuleType]:
-    """The module of a source; None if there is none."""
-    try:
-        module = internals.fetch(source)
-    except (AttributeError, ImportError):
-        return None
-    return internals.loaded(module) if isinstance(module, types.ModuleType) else None
 
 
 def _example(path: str) -> types.ModuleType:

@@ -5,11 +5,17 @@ Found by `tensorflow.python` imports of 264 public repositories that TensorFlow 
 
 from __future__ import annotations
 
-from typing import Any, Dict
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from typing import Any, Dict, Optional
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.legacy import internals
+from graphmp.legacy.existing import Existing
 
 _PYTHON = "tensorflow.python."
 _OPS = _PYTHON + "ops."
@@ -69,8 +75,11 @@ NAMES: Dict[str, Dict[str, str]] = {
 _GENERATED = ("array", "data_flow", "image", "io", "logging", "math", "nn", "random", "state")
 
 
-def supply() -> None:
-    """Add what TensorFlow lacks of the names; modules are left to the finder."""
+def serve() -> None:
+    """Serve the modules and names that TensorFlow 2 lacks; calling it again does nothing."""
+    if internals.on_tensorflow_1() or any(isinstance(each, _Finder) for each in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _Finder())
     for module, names in NAMES.items():
         place = internals.fetch(module)
         for name, source in names.items():
@@ -88,6 +97,23 @@ def successor(path: str) -> str:
     above, _, name = path.rpartition(".")
     source = successor(above) if above.startswith(_PYTHON) else ""
     return source and source + "." + name
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules that have moved."""
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: Any = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        source = successor(fullname)
+        try:
+            module = internals.fetch(source) if source else None
+        except (AttributeError, ImportError):
+            return None
+        if not isinstance(module, types.ModuleType):
+            return None
+        loader = Existing(internals.loaded(module))
+        return importlib.util.spec_from_loader(fullname, loader, is_package=True)
 
 
 def in_graph_mode() -> bool:

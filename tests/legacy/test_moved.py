@@ -89,3 +89,15 @@ def test_modules_below_one_that_moved():
     assert moved.successor("tensorflow.python.keras.datasets.mnist") == "tf:keras.datasets.mnist"
     assert moved.successor("tensorflow.python.training.saver") == ""
     assert moved.successor("numpy.random") == ""
+
+
+@pytest.mark.skipif(ON_1, reason="TensorFlow 1 has the names")
+def test_a_script_that_asks_for_tensorflow_1_itself(ran):
+    text = """
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+from tensorflow.python.training import training_ops
+from tensorflow.python.util.nest import is_sequence
+print([is_sequence([1]), callable(training_ops.apply_adam)])
+"""
+    assert ran(text) == "[True, True]"
