@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.legacy import contrib_modules, finder, internals, moved, stand_ins, supplied
 from graphmp.legacy.estimator import loader
-from graphmp.legacy.libraries import keras_2, numpy_names, scipy_and_gym
+from graphmp.legacy.libraries import flags, keras_2, numpy_names, scipy_and_gym
 
 _INTERFACE = "tensorflow._api.v2.compat.v1."
 
@@ -30,6 +30,7 @@ def install(strict: bool = False) -> None:
     stand_ins.Settings.strict = strict
     numpy_names.restore()
     scipy_and_gym.restore()
+    flags.restore()
     real = sys.modules["tensorflow"]
     if internals.on_tensorflow_1() or isinstance(real, LegacyTensorFlow):
         return

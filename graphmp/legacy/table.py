@@ -186,6 +186,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "losses.python.losses": ("tf_slim.losses",),
     "losses.python.losses.loss_ops": ("tf_slim.losses.loss_ops",),
     "losses.python.metric_learning": ("tf_slim.losses.metric_learning",),
+    "memory_stats": (_OWN + "memory_stats",),
     "metrics": ("tf_slim.metrics",),
     "metrics.python.ops": ("tf_slim.metrics",),
     "metrics.python.ops.metric_ops": ("tf_slim.metrics.metric_ops",),
