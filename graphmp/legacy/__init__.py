@@ -2,9 +2,9 @@
 
 `install` makes `import tensorflow` mean `tensorflow.compat.v1` for the rest of the process and
 serves `tf.contrib`; `written`, or a `Program`, tells whether a script needs that, and `watch` does
-for what it runs later. `serve_what_left` serves `tf.estimator`, and TensorFlow's own modules and
-names that have moved, to programs that ask for TensorFlow 1 themselves too; `install` does so. On
-TensorFlow 1 `install` only restores names of NumPy, SciPy and gym, and nothing needs it.
+for what it runs later. `serve_what_left`, which `install` calls, serves `tf.estimator` and names
+that TensorFlow, Python and libraries have dropped, to programs that ask for TensorFlow 1 themselves
+too. On TensorFlow 1 `install` only restores names of NumPy, SciPy and gym, and nothing needs it.
 """
 
 from __future__ import annotations

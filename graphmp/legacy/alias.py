@@ -10,9 +10,8 @@ from typing import Any, List
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy import contrib_modules, finder, internals, moved, stand_ins, supplied
-from graphmp.legacy.estimator import loader
-from graphmp.legacy.libraries import flags, keras_2, numpy_names, scipy_and_gym
+from graphmp.legacy import contrib_modules, finder, internals, left, stand_ins, supplied
+from graphmp.legacy.libraries import keras_2, numpy_names, scipy_and_gym
 
 _INTERFACE = "tensorflow._api.v2.compat.v1."
 
@@ -28,16 +27,14 @@ def install(strict: bool = False) -> None:
             be used.
     """
     stand_ins.Settings.strict = strict
+    left.serve_what_left()
     numpy_names.restore()
     scipy_and_gym.restore()
-    flags.restore()
     real = sys.modules["tensorflow"]
     if internals.on_tensorflow_1() or isinstance(real, LegacyTensorFlow):
         return
     tf.disable_v2_behavior()
     supplied.supply()
-    moved.serve()
-    loader.serve()
     _forget_interface_of_version_2()
     sys.modules["tensorflow"] = LegacyTensorFlow(real)
     sys.meta_path.insert(0, finder.LegacyFinder())

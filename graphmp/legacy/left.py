@@ -1,17 +1,16 @@
-"""What left TensorFlow, or moved in it, on both versions.
-
-On TensorFlow 2 for programs that ask for TensorFlow 1 themselves too.
-"""
+"""What left TensorFlow, Python and libraries, or moved in them, whatever a program asks for."""
 
 from __future__ import annotations
 
 from graphmp.legacy import moved
 from graphmp.legacy.estimator import loader
-from graphmp.legacy.libraries import flags
+from graphmp.legacy.libraries import flags, later, python_names
 
 
 def serve_what_left() -> None:
-    """Serve Estimators, modules and names that have moved, and the flags of TensorFlow 1.4."""
+    """Serve Estimators, the flags of TensorFlow 1.4, and names that were dropped or moved."""
+    python_names.restore()
+    later.restore()
     flags.restore()
     loader.serve()
     moved.serve()

@@ -105,6 +105,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
+        """See `importlib.abc.MetaPathFinder`."""
         source = successor(fullname)
         try:
             module = internals.fetch(source) if source else None

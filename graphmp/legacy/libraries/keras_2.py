@@ -109,6 +109,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
+        """See `importlib.abc.MetaPathFinder`."""
         root, _, rest = fullname.partition(".")
         if root != "keras" or not _exists(rest):
             return None
