@@ -65,7 +65,11 @@ def _loaders(module: Any) -> None:
         function = getattr(module, name)
 
         @functools.wraps(function)
-        def load(stream: Any, Loader: Any = None, function: Callable[..., Any] = function) -> Any:
+        def load(
+            stream: Any,
+            Loader: Any = None,  # noqa: N803 (PyYAML's name)
+            function: Callable[..., Any] = function,
+        ) -> Any:
             return function(stream, Loader or module.FullLoader)
 
         setattr(module, name, load)
