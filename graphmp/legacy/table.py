@@ -14,6 +14,7 @@ from graphmp.legacy.packages import PACKAGES
 from graphmp.legacy.renamed import RENAMED
 
 _OWN = "graphmp.legacy.contrib."
+_MNIST = "graphmp.legacy.examples_mnist"
 _LEARNING = tuple(
     _OWN + "learning." + name
     for name in ("metric_spec", "estimator", "exports", "experiment", "runs")
@@ -161,11 +162,15 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "layers.python.layers.embedding_ops": (_OWN + "layers",),
     "layers.python.layers.encoders": (_OWN + "layers",),
     "learn": _LEARNING,
+    "learn.datasets": (_OWN + "learning.datasets",),
+    "learn.datasets.mnist": (_MNIST, _OWN + "learning.datasets"),
     "learn.estimators": _LEARNING,
     "learn.estimators.run_config": _LEARNING,
     "learn.learn_runner": (_OWN + "learning.runs",),
     "learn.preprocessing": (_OWN + "learn",),
     "learn.python.learn": _LEARNING,
+    "learn.python.learn.datasets": (_OWN + "learning.datasets",),
+    "learn.python.learn.datasets.mnist": (_MNIST, _OWN + "learning.datasets"),
     "learn.python.learn.estimators": _LEARNING,
     "learn.python.learn.estimators.estimator": _LEARNING,
     "learn.python.learn.estimators.model_fn": _LEARNING,

@@ -8,7 +8,10 @@ import json
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.legacy import examples_mnist
+from graphmp.legacy.contrib.learning import datasets
 from graphmp.legacy.contrib.learning.metric_spec import MetricSpec
+from graphmp.legacy.contrib_modules import ContribModule
 from tests.support.estimator import needs_estimator
 from tests.support.places import ROOT
 
@@ -44,6 +47,17 @@ print([
     refused(lambda config, hparams: 0, run_config=run_config.RunConfig()),
 ])
 """
+
+
+@pytest.mark.unit
+def test_mnist(monkeypatch):
+    monkeypatch.setattr(examples_mnist, "read_data_sets", lambda folder: "read " + folder)
+    assert ContribModule("learn.datasets").load_dataset("mnist") == "read MNIST-data"
+    assert ContribModule("learn.datasets.mnist").load_mnist("here") == "read here"
+    name = "learn.python.learn.datasets.mnist"
+    assert ContribModule(name).read_data_sets("there") == "read there"
+    with pytest.raises(ValueError, match="only mnist is served"):
+        datasets.load_dataset("iris")
 
 
 @needs_estimator
