@@ -20,7 +20,6 @@ from graphmp.legacy.existing import Existing
 _PYTHON = "tensorflow.python."
 _OPS = _PYTHON + "ops."
 _HERE = "graphmp.legacy.moved:"
-_CELLS = "graphmp.legacy.contrib.rnn.base:"
 
 # Modules by the source of their successors; what is below one is below its successor too.
 MODULES: Dict[str, str] = {
@@ -55,12 +54,6 @@ NAMES: Dict[str, Dict[str, str]] = {
     },
     _PYTHON + "framework.tensor_shape": {
         name: _HERE + name for name in ("matrix", "scalar", "vector")
-    },
-    _OPS + "rnn_cell": {"_linear": _CELLS + "_linear"},
-    _OPS + "rnn_cell_impl": {
-        "_Linear": _CELLS + "_Linear",
-        "_like_rnncell": _HERE + "like_rnncell",
-        "_linear": _CELLS + "_linear",
     },
     _PYTHON + "pywrap_tensorflow": {
         "EventsWriter": _PYTHON + "client._pywrap_events_writer:EventsWriter",
@@ -120,12 +113,6 @@ class _Finder(importlib.abc.MetaPathFinder):
 def in_graph_mode() -> bool:
     """Whether TensorFlow builds graphs."""
     return not tf.executing_eagerly()
-
-
-def like_rnncell(cell: Any) -> bool:
-    """Whether an object has what an RNN cell has."""
-    names = ("output_size", "state_size", "zero_state")
-    return callable(cell) and all(hasattr(cell, name) for name in names)
 
 
 def matrix(rows: Any, cols: Any) -> tf.TensorShape:
