@@ -47,10 +47,10 @@ included, on cores that emulate float16; where they are called elapsed, the mach
 Packages are the newest for each Python, but NumPy 2.3, gym 0.17.3, and Keras 2.3.1 beside 1.15.5; a
 script for which they are too new counts as one that doesn't run. "2to3" among the edits: that tool
 of Python made Python 3 of the files. On a busy machine not every project got its turn on both
-TensorFlows: EAST and tacotron, which take more than a minute of 1.15.5 to convert, and those
-without a row. Made %s while graphmp was being changed: the projects up to DCGAN-tensorflow by an
-earlier state, with NumPy 2.4 and up to 60 processor seconds a run, the others with up to 50; the
-float16 runs of EAST, tacotron, GAT and draw earlier than their float32 runs.
+TensorFlows; EAST and tacotron had not made a step after 50 processor seconds on 1.15.5, and have no
+row there. Made %s while graphmp was being changed: the projects up to DCGAN-tensorflow
+by an earlier state, with NumPy 2.4 and up to 60 processor seconds a run, the others with up to 50;
+the float16 runs of EAST, tacotron, GAT and draw earlier than their float32 runs.
 
 """
 
