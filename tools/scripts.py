@@ -48,9 +48,10 @@ Packages are the newest for each Python, but NumPy 2.3, gym 0.17.3, and Keras 2.
 script for which they are too new counts as one that doesn't run. "2to3" among the edits: that tool
 of Python made Python 3 of the files. On a busy machine not every project got its turn on both
 TensorFlows; EAST and tacotron had not made a step after 50 processor seconds on 1.15.5, and have no
-row there. Made %s while graphmp was being changed: the projects up to DCGAN-tensorflow
-by an earlier state, with NumPy 2.4 and up to 60 processor seconds a run, the others with up to 50;
-the float16 runs of EAST, tacotron, GAT and draw earlier than their float32 runs.
+row there. Those with 0 steps were interrupted before their first one, and count as not running.
+Made %s while graphmp was being changed: the projects up to DCGAN-tensorflow by an earlier
+state, with NumPy 2.4 and up to 60 processor seconds a run, the others with up to 50; the float16
+runs of EAST, tacotron and draw earlier than their float32 runs.
 
 """
 

@@ -58,12 +58,6 @@ def _gradient(height: int, width: int, number: int) -> Any:
     return np.stack([rows, rows[::-1], rows[:, ::-1]], -1).astype(np.uint8)
 
 
-def faces(folder: pathlib.Path) -> None:
-    """Eight pictures of 64 by 64."""
-    for number in range(8):
-        files.picture(folder / ("%d.png" % number), _gradient(64, 64, number))
-
-
 def segmented(folder: pathlib.Path) -> None:
     """Pictures of 48 by 64, the classes of their pixels, and a list of the files."""
     lines = []
@@ -99,34 +93,6 @@ def alphabets(folder: pathlib.Path) -> None:
                 files.picture(place / ("%d.png" % number), np.roll(strokes, number, 0))
 
 
-def encoded(folder: pathlib.Path) -> None:
-    """Pictures of 64 by 64 in records of two kinds."""
-    for kind in ("first", "second"):
-        rows = []
-        for number in range(16):
-            path = folder / "one.png"
-            files.picture(path, _gradient(64, 64, number + 3 * (kind == "second")))
-            rows.append({"image/file_name": b"one.png", "image/encoded_image": path.read_bytes()})
-        files.records(folder / ("%s.tfrecords" % kind), rows)
-
-
-def cropped(folder: pathlib.Path) -> None:
-    """Crops of 12 by 12, with a face's box and landmarks or without, in records."""
-    random = np.random.RandomState(0)
-    rows = []
-    for number in range(400):
-        image = random.randint(0, 255, (12, 12, 3)).astype(np.uint8)
-        rows.append(
-            {
-                "image/encoded": image.tobytes(),
-                "image/label": [(1, 0, -1, -2)[number % 4]],
-                "image/roi": random.rand(4),
-                "image/landmark": random.rand(10),
-            }
-        )
-    files.records(folder / "train_PNet_landmark.tfrecord_shuffle", rows)
-
-
 def people(folder: pathlib.Path) -> None:
     """Eight pictures of each of four people, 72 by 72."""
     for person in range(4):
@@ -135,15 +101,3 @@ def people(folder: pathlib.Path) -> None:
         for number in range(8):
             image = np.roll(_gradient(72, 72, person), number, 1)
             files.picture(place / ("person%d_%04d.png" % (person, number)), image)
-
-
-def digits(folder: pathlib.Path) -> None:
-    """Pictures of digits in records, to train and validate on: a bright bar for each digit."""
-    random = np.random.RandomState(0)
-    for name, count in (("train", 1200), ("validation", 100)):
-        rows = []
-        for label in random.randint(0, 10, count):
-            image = random.randint(0, 30, (28, 28)).astype(np.uint8)
-            image[2 * label + 2 : 2 * label + 8, 8:20] = 220
-            rows.append({"image_raw": image.tobytes(), "label": [label]})
-        files.records(folder / ("%s.tfrecords" % name), rows)

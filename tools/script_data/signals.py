@@ -61,15 +61,3 @@ def voices(folder: pathlib.Path) -> None:
     sizes.update(quantization_channels=256, initial_filter_width=32)
     sizes.update(use_biases=True, scalar_input=False)
     (folder / "wavenet.json").write_text(json.dumps(sizes))
-
-
-def series(folder: pathlib.Path) -> None:
-    """Waves of 40 values of three frequencies, in the form of the archive of time series."""
-    random = np.random.RandomState(0)
-    for name in ("TRAIN", "TEST"):
-        kinds = random.randint(1, 4, 200)
-        waves = np.sin(np.arange(40) * kinds[:, None] / 3.0) + 0.1 * random.randn(200, 40)
-        np.savetxt(
-            str(folder / ("ChlorineConcentration_" + name)),
-            np.concatenate([kinds[:, None], waves], 1), delimiter=",",
-        )  # fmt: skip

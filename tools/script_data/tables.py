@@ -85,22 +85,6 @@ def roads(folder: pathlib.Path) -> None:
     files.rows(folder / "PeMSD7_W_12.csv", distances.tolist(), ",")
 
 
-def clicks(folder: pathlib.Path) -> None:
-    """Pickled histories of 50 users with items of 40, of which each is in one of five groups."""
-    random = np.random.RandomState(0)
-    train, test = [], []
-    for user in range(50):
-        items = [int(each) for each in random.permutation(40)[:8]]
-        for number in range(1, 7):
-            train.append((user, items[:number], items[number], 1))
-            train.append((user, items[:number], int(random.randint(40)), 0))
-        test.append((user, items[:7], (items[7], int(random.randint(40)))))
-    groups = [item % 5 for item in range(40)]
-    with (folder / "dataset.pkl").open("wb") as file:
-        for each in (train, test, groups, (50, 40, 5)):
-            pickle.dump(each, file, 2)
-
-
 def visits(folder: pathlib.Path) -> None:
     """Items that 60 users visited, 12 of 40 each, in their order."""
     starts = np.random.RandomState(0).randint(0, 40, 60)

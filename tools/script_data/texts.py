@@ -160,19 +160,6 @@ def articles(folder: pathlib.Path) -> None:
         (folder / ("%s.csv" % name)).write_text("".join(lines))
 
 
-def pieces(folder: pathlib.Path) -> None:
-    """Sentences of two languages in pieces of words, and the pieces with scores."""
-    random = np.random.RandomState(0)
-    for name, count in (("train", 200), ("dev", 20)):
-        rows = [random.randint(0, 40, random.randint(3, 8)) for _ in range(count)]
-        for end, step in (("de", 1), ("en", -1)):
-            lines = [" ".join("▁p%d" % piece for piece in row[::step]) for row in rows]
-            (folder / ("%s.%s" % (name, end))).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    words = ["<pad>", "<unk>", "<s>", "</s>", *("▁p%d" % piece for piece in range(40))]
-    lines = ["%s\t%d" % (word, -number) for number, word in enumerate(words)]
-    (folder / "bpe.vocab").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def lines(folder: pathlib.Path) -> None:
     """Three files of lines of words, to train, validate and test on."""
     random = np.random.RandomState(0)
