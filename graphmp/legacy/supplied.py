@@ -11,7 +11,7 @@ from typing import List, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy import internals
+from graphmp.legacy import internals, table
 
 
 class Supplied(NamedTuple):
@@ -27,7 +27,7 @@ _CONTROL_FLOW = "tensorflow.python.ops.control_flow_ops"
 _NORMALIZATION = "tensorflow.python.layers.normalization"
 _OPS = "tensorflow.python.framework.ops"
 _CELLS = "tensorflow.python.ops.rnn_cell_impl"
-_OWN_CELLS = "graphmp.legacy.contrib.rnn.base:"
+_OWN_CELLS = table.MODULES["rnn.python.ops.rnn_cell"][0] + ":"
 
 # Missing in 2.15.1 and in 2.21.0, all of them.
 SUPPLIED = (
