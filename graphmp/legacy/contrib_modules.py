@@ -10,7 +10,7 @@ from graphmp.legacy import internals, stand_ins, table
 from graphmp.legacy.estimator import loader
 
 NAME = "tensorflow.contrib"
-_OF_ESTIMATORS = ("tf:estimator", "graphmp.legacy.contrib.learning.")
+_OF_ESTIMATORS = ("tf:estimator", *table.MODULES["learn"])
 
 
 def is_module(path: str) -> bool:
