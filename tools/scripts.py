@@ -4,7 +4,8 @@
     python tools/scripts.py table FILE...                           writes docs/scripts.md
 
 DIR holds clones, as `OWNER/NAME` or `OWNER+NAME`. A recipe names the commit, the command, small
-made-up data, and edits, which may concern data paths and Python 2 only. Each script runs twice, in
+made-up data, and edits, which may concern data paths and Python 2 only (`python_2`: the files that
+are written for it). Each script runs twice, in
 a copy of its own, until it ends or `--limit` processor seconds are over: in float32, on 2.x with
 the same imports of TensorFlow 1, and in float16. Packages of the projects are found by PYTHONPATH.
 """
@@ -43,8 +44,14 @@ data, a few seconds of training on a CPU, in float32 and in float16. Seeds are t
 most set none: losses are to be of one size, not equal. A run that takes longer than the limit is
 interrupted, so that its last loss may be an earlier step's. Seconds are of processor time, imports
 included, on cores that emulate float16; where they are called elapsed, the machine was busy.
-Packages are the newest for each Python, but gym 0.17.3, and Keras 2.3.1 beside 1.15.5; a script
-for which NumPy 2 or they are too new counts as one that doesn't run. Made %s.
+Packages are the newest for each Python, but NumPy 2.3, gym 0.17.3, and Keras 2.3.1 beside 1.15.5; a
+script for which they are too new counts as one that doesn't run. "2to3" among the edits: that tool
+of Python made Python 3 of the files. On a busy machine not every project got its turn on both
+TensorFlows; EAST and tacotron had not made a step after 50 processor seconds on 1.15.5, and have no
+row there. Those with 0 steps were interrupted before their first one, and count as not running.
+Made %s while graphmp was being changed: the projects up to DCGAN-tensorflow by an earlier
+state, with NumPy 2.4 and up to 60 processor seconds a run, the others with up to 50; the float16
+runs of EAST, tacotron and draw earlier than their float32 runs.
 
 """
 
@@ -97,11 +104,17 @@ def measure(args: Any) -> int:
 
 
 def the_recipes(version: str) -> List[Dict[str, Any]]:
-    """The recipes; projects that have a branch for TensorFlow 1 run its commit there."""
+    """The recipes; projects that have a branch for TensorFlow 1 run its commit there.
+
+    Scripts that 1.15.5 itself can't run have `only_on_tensorflow_2`.
+    """
     recipes = json.loads((HERE / "scripts.json").read_text())
+    if not version.startswith("1."):
+        return recipes
     return [
-        {**recipe, **(recipe.get("on_tensorflow_1", {}) if version.startswith("1.") else {})}
+        {**recipe, **recipe.get("on_tensorflow_1", {})}
         for recipe in recipes
+        if not recipe.get("only_on_tensorflow_2")
     ]
 
 
@@ -144,10 +157,10 @@ def run(recipe: Dict[str, Any], repos: pathlib.Path, limit: float, flags: Sequen
     """Run a recipe's script in a copy of its repository."""
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
-        checked_out(recipe, repos, root)
+        checked_out(recipe, repos, root / recipe.get("package", "."))
         place = root / recipe.get("folder", ".")
         for kind, folder in recipe.get("data", ()):
-            for parent in (place, root):
+            for parent in {place, root}:
                 (parent / folder).mkdir(parents=True, exist_ok=True)
                 script_data.KINDS[kind](parent / folder)
         path = [str(HERE.parent), *(str(root / each) for each in recipe.get("path", ()))]
@@ -159,7 +172,7 @@ def run(recipe: Dict[str, Any], repos: pathlib.Path, limit: float, flags: Sequen
 
 
 def checked_out(recipe: Dict[str, Any], repos: pathlib.Path, root: pathlib.Path) -> None:
-    """Copy a commit of a clone, with the recipe's edits."""
+    """Copy a commit of a clone, and edit it: by 2to3 if it is for Python 2, then by the recipe."""
     clones = [repos / recipe["project"], repos / recipe["project"].replace("/", "+")]
     clone = next((each for each in clones if each.exists()), None)
     if clone is None:
@@ -167,12 +180,17 @@ def checked_out(recipe: Dict[str, Any], repos: pathlib.Path, root: pathlib.Path)
             clones[0], recipe["project"]
         ))  # fmt: skip
     leave = [":(exclude)" + path for path in recipe.get("leave_out", ())]  # large and unused
+    root.mkdir(exist_ok=True)
     archive = subprocess.run(
         ["git", "-C", str(clone), "archive", recipe["commit"], ".", *leave], stdout=subprocess.PIPE
     )
     if archive.returncode:
         raise SystemExit("%s: it lacks commit %s, or a file of it" % (clone, recipe["commit"]))
     subprocess.run(["tar", "-x", "-C", str(root)], input=archive.stdout, check=True)
+    if "python_2" in recipe:
+        paths = [str(path) for name in recipe["python_2"] for path in sorted(root.glob(name))]
+        fix = [sys.executable, "-m", "lib2to3", "-w", "-n", "--no-diffs", *paths]
+        subprocess.run(fix, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for name, old, new in recipe.get("edits", ()):
         path = root / name
         text = path.read_text()
@@ -255,7 +273,8 @@ def _row(recipe: Dict[str, Any], version: str, row: Dict[str, Any]) -> str:
     link = "[%s](https://github.com/%s), `%s`" % (recipe["project"], recipe["project"], run_as)
     losses = [" to ".join("%.4g" % loss for loss in pair) if pair else "" for pair in row["losses"]]
     result = row["converted"] or row["float16"].replace("|", "\\|")
-    edits = ", ".join(sorted({edit[0] for edit in recipe.get("edits", ())})) or "none"
+    edited = {edit[0] for edit in recipe.get("edits", ())}
+    edits = ", ".join(["2to3"] * ("python_2" in recipe) + sorted(edited)) or "none"
     cells = [
         link, recipe["kind"], version, result, "%d, %d" % (row["steps"], row["skipped"]),
         *losses, "%s, %s" % tuple(row["seconds"]), edits,

@@ -101,7 +101,7 @@ class Run(Observer):
         """Prepare a process, this one or one that the script spawns."""
         wanted = self._spec["legacy_imports"]
         if wanted != "off":
-            legacy.serve_estimators()
+            legacy.serve_what_left()
         if wanted == "on" or (wanted in legacy.WHERE_NEEDED and self._written.needs_version_1):
             self._run_as_version_1()
         elif wanted in legacy.WHERE_NEEDED and not self._written.eagerly:
@@ -259,9 +259,13 @@ class Run(Observer):
         hint = python_2.hint(error, frames[-1].filename) if frames else ""
         if hint:
             self._say("%s:%s%s" % (frames[-1].filename, frames[-1].lineno, hint))
-        promoted = unfit.promoted(error) if self._as_version_1 else ""
-        if promoted:
-            self._say(promoted)
+        newer = (
+            unfit.promoted(error)
+            if self._as_version_1
+            else unfit.newer_keras(error, self._written.imports)
+        )
+        if newer:
+            self._say(newer)
         if self._as_version_1 and not self._written.asks_for_version_1 and tf.__version__ > "2":
             self._say(unfit.ran_as_version_1(self._spec["name"]))
 

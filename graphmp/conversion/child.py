@@ -250,7 +250,7 @@ def main(path: str) -> None:
     if build.spec["legacy_imports"]:
         legacy.install(strict=build.spec["strict"])
     elif build.spec["served"]:
-        legacy.serve_estimators()
+        legacy.serve_what_left()
         install = functools.partial(legacy.install, strict=build.spec["strict"])
         legacy.watch(legacy.Program(build.source.path), install)
     try:

@@ -10,9 +10,8 @@ from typing import Any, List
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy import contrib_modules, finder, internals, stand_ins, supplied
-from graphmp.legacy.estimator import loader
-from graphmp.legacy.libraries import numpy_names, scipy_and_gym
+from graphmp.legacy import contrib_modules, finder, internals, left, stand_ins, supplied
+from graphmp.legacy.libraries import keras_2, numpy_names, scipy_and_gym
 
 _INTERFACE = "tensorflow._api.v2.compat.v1."
 
@@ -28,6 +27,7 @@ def install(strict: bool = False) -> None:
             be used.
     """
     stand_ins.Settings.strict = strict
+    left.serve_what_left()
     numpy_names.restore()
     scipy_and_gym.restore()
     real = sys.modules["tensorflow"]
@@ -35,12 +35,12 @@ def install(strict: bool = False) -> None:
         return
     tf.disable_v2_behavior()
     supplied.supply()
-    loader.serve()
     _forget_interface_of_version_2()
     sys.modules["tensorflow"] = LegacyTensorFlow(real)
     sys.meta_path.insert(0, finder.LegacyFinder())
     for name in sorted(_interface_modules()):
         sys.modules["tensorflow." + name] = operator.attrgetter(name)(tf)
+    keras_2.serve()
     internals.note(
         "`import tensorflow` now means tensorflow.compat.v1 of TensorFlow %s", tf.VERSION
     )

@@ -10,6 +10,7 @@ from graphmp.legacy import internals, stand_ins, table
 from graphmp.legacy.estimator import loader
 
 NAME = "tensorflow.contrib"
+_OF_ESTIMATORS = ("tf:estimator", *table.MODULES["learn"])
 
 
 def is_module(path: str) -> bool:
@@ -76,7 +77,7 @@ def _served(path: str, name: str, symbol: str) -> Any:
         try:
             return internals.fetch(source)
         except AttributeError:
-            if source.startswith("tf:estimator") and loader.missing():
+            if source.startswith(_OF_ESTIMATORS) and loader.missing():
                 needs = loader.PACKAGE.replace("_", "-")
         except ImportError as error:
             if (error.name or "").partition(".")[0] != "tf_slim":

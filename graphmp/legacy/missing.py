@@ -13,6 +13,13 @@ from graphmp.errors import GraphmpError
 from graphmp.legacy import internals
 
 _LAST_WITH_CONTRIB = "1.15.5"
+# Advice beside another TensorFlow, by package.
+_ADVICE = {
+    "quantize": (
+        "it rewrites the graph to train for 8-bit inference, which is independent of mixed"
+        " precision: without its call the script trains"
+    ),
+}
 
 
 class MissingContribAttribute(GraphmpError, AttributeError):
@@ -43,12 +50,14 @@ def _message(symbol: str, needs: Optional[str]) -> str:
             " built in"
         )
         return text % (_users_line(), symbol, needs, tf.VERSION, needs, _LAST_WITH_CONTRIB)
-    return "%s: tf.contrib.%s has no successor in TensorFlow %s; TensorFlow %s has it" % (
+    text = "%s: tf.contrib.%s has no successor in TensorFlow %s; TensorFlow %s has it" % (
         _users_line(),
         symbol,
         tf.VERSION,
         _LAST_WITH_CONTRIB,
     )
+    advice = _ADVICE.get(symbol.partition(".")[0])
+    return text + "; " + advice if advice else text
 
 
 def users_frame() -> types.FrameType:

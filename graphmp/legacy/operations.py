@@ -13,3 +13,9 @@ class Outputs:
 
 
 OUTPUTS = Outputs()
+
+
+def like_rnncell(cell: Any) -> bool:
+    """Whether an object has what an RNN cell has."""
+    names = ("output_size", "state_size", "zero_state")
+    return callable(cell) and all(hasattr(cell, name) for name in names)

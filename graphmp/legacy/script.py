@@ -7,6 +7,7 @@ import sys
 from typing import Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from graphmp.legacy import installation, internals, reading
+from graphmp.legacy.libraries import keras_2
 
 _OWN = __name__.partition(".")[0]
 # Names that don't require TensorFlow 1.
@@ -68,21 +69,22 @@ class Program:
 
         It needs TensorFlow 1 if a file imports plain `tensorflow`, and none mentions `compat.v1`,
         switches TensorFlow 2 behaviour off itself, or executes eagerly with only names that
-        TensorFlow 2 has; and if a file imports a part of contrib, whatever others mention.
+        TensorFlow 2 has; and if a file imports a part of contrib, or a module that Keras 2 alone
+        has, whatever others mention.
         """
         known = {path: facts for path, facts in self._seen.items() if facts}
         imports = frozenset(
             name.split(".")[0] for facts in known.values() for name in facts.imports
         )
-        contrib = any(facts.contrib for facts in known.values())
+        older = any(facts.contrib or keras_2.wanted(facts.imports) for facts in known.values())
         fits = any(facts.plain for facts in known.values()) and not any(
             facts.adapted for facts in known.values()
         )
-        if internals.on_tensorflow_1() or not (fits or contrib):
+        if internals.on_tensorflow_1() or not (fits or older):
             return ScriptFacts(imports=imports)
         names = [(path, line, name) for path, facts in known.items() for line, name in facts.names]
         eager = ["%s:%d: tf.%s" % found for found in names if found[2] in _EAGER]
-        asks = contrib or not all(internals.in_version_2(name) for _, _, name in names)
+        asks = older or not all(internals.in_version_2(name) for _, _, name in names)
         if eager and not asks:
             return ScriptFacts(eagerly=eager[0], imports=imports)
         return ScriptFacts(True, "", asks, imports)

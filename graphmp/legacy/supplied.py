@@ -11,7 +11,7 @@ from typing import List, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy import internals
+from graphmp.legacy import internals, table
 
 
 class Supplied(NamedTuple):
@@ -26,6 +26,8 @@ class Supplied(NamedTuple):
 _CONTROL_FLOW = "tensorflow.python.ops.control_flow_ops"
 _NORMALIZATION = "tensorflow.python.layers.normalization"
 _OPS = "tensorflow.python.framework.ops"
+_CELLS = "tensorflow.python.ops.rnn_cell_impl"
+_OWN_CELLS = table.MODULES["rnn.python.ops.rnn_cell"][0] + ":"
 
 # Missing in 2.15.1 and in 2.21.0, all of them.
 SUPPLIED = (
@@ -93,6 +95,15 @@ SUPPLIED = (
     Supplied(_CONTROL_FLOW, "cond", "tf:cond", "metrics; moved to ops.cond"),
     Supplied(
         _CONTROL_FLOW, "while_loop", "tf:while_loop", "metric_learning; moved to ops.while_loop"
+    ),
+    Supplied(_CELLS, "_Linear", _OWN_CELLS + "_Linear", "cells of scripts up to TensorFlow 1.10"),
+    Supplied(_CELLS, "_linear", _OWN_CELLS + "_linear", "as _Linear, up to TensorFlow 1.3"),
+    Supplied("tensorflow.python.ops.rnn_cell", "_linear", _OWN_CELLS + "_linear", "as _Linear"),
+    Supplied(
+        _CELLS,
+        "_like_rnncell",
+        "graphmp.legacy.operations:like_rnncell",
+        "decoders of scripts up to TensorFlow 1.10",
     ),
     Supplied(
         "tensorflow.python.ops.variable_scope",

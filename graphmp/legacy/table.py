@@ -14,6 +14,11 @@ from graphmp.legacy.packages import PACKAGES
 from graphmp.legacy.renamed import RENAMED
 
 _OWN = "graphmp.legacy.contrib."
+_MNIST = "graphmp.legacy.examples_mnist"
+_LEARNING = tuple(
+    _OWN + "learning." + name
+    for name in ("metric_spec", "estimator", "exports", "experiment", "runs")
+)
 _FRAMEWORK = (
     _OWN + "framework",
     "tf_slim.ops.arg_scope",
@@ -156,7 +161,28 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "layers.python.layers": _LAYERS,
     "layers.python.layers.embedding_ops": (_OWN + "layers",),
     "layers.python.layers.encoders": (_OWN + "layers",),
+    "learn": _LEARNING,
+    "learn.datasets": (_OWN + "learning.datasets",),
+    "learn.datasets.mnist": (_MNIST, _OWN + "learning.datasets"),
+    "learn.estimators": _LEARNING,
+    "learn.estimators.run_config": _LEARNING,
+    "learn.learn_runner": (_OWN + "learning.runs",),
     "learn.preprocessing": (_OWN + "learn",),
+    "learn.python.learn": _LEARNING,
+    "learn.python.learn.datasets": (_OWN + "learning.datasets",),
+    "learn.python.learn.datasets.mnist": (_MNIST, _OWN + "learning.datasets"),
+    "learn.python.learn.estimators": _LEARNING,
+    "learn.python.learn.estimators.estimator": _LEARNING,
+    "learn.python.learn.estimators.model_fn": _LEARNING,
+    "learn.python.learn.estimators.prediction_key": _LEARNING,
+    "learn.python.learn.estimators.run_config": _LEARNING,
+    "learn.python.learn.experiment": _LEARNING,
+    "learn.python.learn.export_strategy": _LEARNING,
+    "learn.python.learn.learn_runner": (_OWN + "learning.runs",),
+    "learn.python.learn.metric_spec": _LEARNING,
+    "learn.python.learn.utils.saved_model_export_utils": (_OWN + "learning.exports",),
+    "learn.utils": (_OWN + "learning.exports",),
+    "learn.utils.saved_model_export_utils": (_OWN + "learning.exports",),
     "legacy_seq2seq": _SEQ2SEQ,
     "legacy_seq2seq.python.ops.seq2seq": _SEQ2SEQ,
     "lookup": (_OWN + "lookup", "tensorflow.python.ops.lookup_ops"),
@@ -165,6 +191,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "losses.python.losses": ("tf_slim.losses",),
     "losses.python.losses.loss_ops": ("tf_slim.losses.loss_ops",),
     "losses.python.metric_learning": ("tf_slim.losses.metric_learning",),
+    "memory_stats": (_OWN + "memory_stats",),
     "metrics": ("tf_slim.metrics",),
     "metrics.python.ops": ("tf_slim.metrics",),
     "metrics.python.ops.metric_ops": ("tf_slim.metrics.metric_ops",),
@@ -262,6 +289,9 @@ NAMES: Dict[str, str] = {
     "layers.safe_embedding_lookup_sparse": "tf:nn.safe_embedding_lookup_sparse",
     "layers.summaries": "tf_slim.layers.summaries",
     "learn.ModeKeys": _OWN + "mode_keys:ModeKeys",
+    "learn.python.learn.ModeKeys": _OWN + "mode_keys:ModeKeys",
+    "learn.estimators.ModeKeys": _OWN + "mode_keys:ModeKeys",
+    "learn.python.learn.estimators.model_fn.ModeKeys": _OWN + "mode_keys:ModeKeys",
     "metrics.confusion_matrix": "tf:math.confusion_matrix",
     "metrics.set_difference": "tf:sets.difference",
     "metrics.set_intersection": "tf:sets.intersection",

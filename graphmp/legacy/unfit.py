@@ -10,12 +10,16 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.legacy.estimator import loader
+from graphmp.legacy.libraries import keras_2
 
 POLICY = (
     "graphmp converts what TensorFlow 1 sessions train; for Keras and eager code:"
     " tf.keras.mixed_precision.set_global_policy('mixed_float16')"
 )
+_KERAS_2 = "if it is written for Keras 2, --legacy_imports=on runs it on tf-keras, in sessions"
 _BOTH_WIDTHS = re.compile(r"(?s)\bfloat(32|64)\b.*\bfloat(?!\1)(32|64)\b")
+_ONE_ELEMENT = "only 0-dimensional arrays can be converted to Python scalars"
+_OF_NEW_KERAS = (AttributeError, ImportError, NotImplementedError, TypeError, ValueError)
 _OTHERS = ("jax", "keras", "mxnet", "tf_keras", "torch")
 
 
@@ -38,10 +42,17 @@ def without_estimator(error: BaseException, place: str) -> Optional[GraphmpError
 
 
 def promoted(error: BaseException) -> str:
-    """The hint for an error that float64 met float32, which NumPy 2 may have caused; else empty.
+    """The hint for an error that NumPy 2 may have caused; else empty.
 
     NumPy 1 made float32 of `np.sqrt(2.0) * array` for a float32 array, NumPy 2 makes float64.
+    NumPy up to 2.3 made a number of an array with one element by `float`, `int` or `%f`.
     """
+    if isinstance(error, TypeError) and _ONE_ELEMENT in str(error):
+        text = (
+            "NumPy %s makes no number of an array such as np.array([1.0]); NumPy up to 2.3 did: pip"
+            " install 'numpy<2.4'"
+        )
+        return text % np.__version__
     if not isinstance(error, (TypeError, ValueError)) or int(np.__version__.split(".")[0]) < 2:
         return ""
     if not _BOTH_WIDTHS.search(str(error)):
@@ -75,4 +86,13 @@ def why_nothing_trained(imports: AbstractSet[str], eagerly: bool, sessions: bool
     if "tensorflow" in imports:
         return "TensorFlow executed eagerly; " + POLICY if eagerly else "no session ran"
     others = [name for name in _OTHERS if name in imports]
+    if "keras" in others and keras_2.available():
+        return "the script ran on Keras 3, without TensorFlow 1; %s; %s" % (_KERAS_2, POLICY)
     return "the script uses %s, not TensorFlow 1; %s" % (others[0], POLICY) if others else ""
+
+
+def newer_keras(error: BaseException, imports: AbstractSet[str]) -> str:
+    """The hint for a script of Keras that failed on Keras 3; empty if it didn't run on that."""
+    if not isinstance(error, _OF_NEW_KERAS) or "keras" not in imports or not keras_2.available():
+        return ""
+    return "the script ran on Keras 3; " + _KERAS_2

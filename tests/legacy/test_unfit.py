@@ -34,6 +34,13 @@ def test_which_errors_numpy_may_have_caused(error, hinted):
 
 
 @pytest.mark.unit
+def test_a_number_of_an_array():
+    error = TypeError("only 0-dimensional arrays can be converted to Python scalars")
+    assert unfit.promoted(error).endswith("pip install 'numpy<2.4'")
+    assert unfit.promoted(TypeError("only size-1 arrays can be converted")) == ""
+
+
+@pytest.mark.unit
 def test_older_versions_of_numpy(monkeypatch):
     error = TypeError("float64 and float32")
     monkeypatch.setattr(np, "__version__", "1.26.4")

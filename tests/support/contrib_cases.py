@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from tests.support import (
     contrib_decoding,
     contrib_images,
+    contrib_learning,
     contrib_optimizers,
     contrib_programs,
     contrib_recurrent,
@@ -87,6 +88,7 @@ CASES = {
     "distribute": contrib_programs.distribute,
     "graph_editor": graph_editor,
     "image": contrib_images.image,
+    "learn": contrib_learning.experiment,
     "legacy_seq2seq": contrib_recurrent.legacy_seq2seq,
     "lookup": lookup,
     "mixed_precision": contrib_images.mixed_precision,

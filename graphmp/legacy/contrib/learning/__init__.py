@@ -1,0 +1,1 @@
+"""`tf.contrib.learn` beside its preprocessing: own code on `tf.estimator`, as scripts use it."""
