@@ -121,6 +121,7 @@ BASE = [
     "once",
     "patterns",
     "process_memory",
+    "time_limit",
     "timings",
     "version",
     "wording",

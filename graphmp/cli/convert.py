@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict
 from graphmp.audit.options import Options
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, source_files
-from graphmp.cli.steps import STEPS, TOLERANCE
+from graphmp.cli.steps import STEPS, TOLERANCE, add_step_timeout
 from graphmp.cli.summary import summary
 from graphmp.cli.tables import labelled, show, write
 from graphmp.cli.terminal import progress
@@ -73,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FEEDS",
         help="with --verify: batches, an .npz file or file.py:FUNCTION (default: made-up ones)",
     )
+    add_step_timeout(parser)
     parser.add_argument(
         "--json", action="store_true", help="print report.json instead of the summary"
     )
