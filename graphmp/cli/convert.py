@@ -189,9 +189,10 @@ def default_output(source: str) -> str:
     `exported_graphmp`.
     """
     path = pathlib.Path(source)
-    if not path.exists() and ":" in source:
+    if not os.path.exists(path) and ":" in source:
         path = pathlib.Path(source.rsplit(":", 1)[0])
-    return str(path.with_suffix("") if path.suffix and not path.is_dir() else path) + "_graphmp"
+    is_file = path.suffix and not os.path.isdir(path)
+    return str(path.with_suffix("") if is_file else path) + "_graphmp"
 
 
 def next_command(folder: pathlib.Path, report: Dict[str, Any]) -> str:

@@ -155,7 +155,7 @@ def _by_recipe(
     script: Script, config: Config, stages: Stages, log: Callable[[str], None]
 ) -> Conversion:
     """Two builds: of the unchanged file, and with the decorator on its build function."""
-    spec = script.spec(config)
+    spec, digest = script.spec(config), sha256(script.source.path)
     with stages.stage("original", "building the original graph"):
         original, seen = build(spec, log)
     with stages.stage("converted", "building the converted graph"):
@@ -167,12 +167,11 @@ def _by_recipe(
         reason = "%s is a build function" % script.source.function
         original, converted = stored(original, _recorded(seen)), stored(converted)
         diff = compare(original, converted)
-        name, digest = printable(str(script.source)), sha256(script.source.path)
         report = make_report(
             original,
             converted,
             config,
-            name,
+            printable(str(script.source)),
             digest,
             "recipe",
             reason,
@@ -190,11 +189,10 @@ def _by_rewrite(
     script: Script, config: Config, stages: Stages, log: Callable[[str], None], reason: str
 ) -> Conversion:
     """One build, of the unchanged file, whose graph is rewritten."""
+    name, digest = printable(str(script.source)), sha256(script.source.path)
     with stages.stage("original", "building the original graph"):
         original, seen = build(dict(script.spec(config), plain=True), log)
-    identity = built_graph.Identity(
-        printable(str(script.source)), sha256(script.source.path), reason
-    )
+    identity = built_graph.Identity(name, digest, reason)
     conversion = built_graph.convert_graph(
         stored(original, _recorded(seen)), identity, config, stages, _flagfile(config, script)
     )

@@ -22,7 +22,7 @@ def test_a_run_without_end_is_given_up(build):
         endless, ends = build(), tf.constant(3.0)
     with limited_runs(0.2, ends_process=False):
         session = LimitedSession(graph, tf.ConfigProto())
-    with session, pytest.raises(GraphmpError, match="GMP030: .* within 0.2 s: .*--step_timeout"):
+    with session, pytest.raises(GraphmpError, match=r"GMP030: .* within 0\.2 s: .*timeout"):
         session.run(endless)
     with limited_runs(30.0, ends_process=False), LimitedSession(graph, tf.ConfigProto()) as session:
         assert session.run(ends) == 3.0

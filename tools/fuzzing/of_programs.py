@@ -1,16 +1,21 @@
-"""The family of Python files that misbehave, for the commands that run them."""
+"""The families of Python files that misbehave, for the commands that run them."""
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import random
+import runpy
+import sys
+import tempfile
 from typing import List
 
 from fuzzing import damage
 from fuzzing.of_graphs import OUT
-from fuzzing.runner import Case
+from fuzzing.runner import Case, in_fork
 
+_REFUSED = 2  # a file that isn't Python, in one line
 _SECONDS = 40  # TensorFlow is imported by each process that builds
 _NET = """
 import tensorflow.compat.v1 as tf
@@ -82,16 +87,7 @@ _TEXTS: List[bytes] = [
 
 def of_programs(rng: random.Random) -> Case:
     """A Python file that ends, kills or breaks its process, or is hardly Python."""
-    if rng.random() < 0.5:
-        data = rng.choice(_TEXTS)
-        if rng.random() < 0.2:
-            data = damage.damaged(rng, _NET.encode() + b"go()\n")
-    else:
-        before = rng.choice(_BEFORE).encode()
-        data = before + b"\n" + _NET.encode() + b"go()\n"
-        if rng.random() < 0.5:
-            data = _NET.encode() + before + b"\ngo()\n"
-    pathlib.Path("p.py").write_bytes(data)
+    _write(rng)
     command = rng.choice(["convert", "convert", "inspect", "build", "audit", "explain"])
     if command == "audit":
         return Case(["audit", "p.py", "--random_data", "--steps=2"], _nothing_left, True, _SECONDS)
@@ -103,6 +99,40 @@ def of_programs(rng: random.Random) -> Case:
         "p.py:" + rng.choice(["f", "go", "gone", "x", "a.b", ""]) if command == "build" else "p.py"
     )
     return Case(["convert", source, "-o", OUT], _nothing_left, True, _SECONDS)
+
+
+def of_scripts(rng: random.Random) -> Case:
+    """The same under `graphmp run`: it ends as it does under Python, in its own words."""
+    data, place = _write(rng), pathlib.Path.cwd().parent
+    flags = rng.choice([[], ["--compute_dtype=bfloat16"], ["--on_error=stop"], ["--report=r.json"]])
+    judge = functools.partial(_as_by_python, data, place)
+    return Case(["run", *flags, "p.py"], judge, False, _SECONDS, apart=True, traces=True)
+
+
+def _write(rng: random.Random) -> bytes:
+    """Write the file; its text."""
+    if rng.random() < 0.5:
+        data = rng.choice(_TEXTS)
+        if rng.random() < 0.2:
+            data = damage.damaged(rng, _NET.encode() + b"go()\n")
+    else:
+        before = rng.choice(_BEFORE).encode()
+        data = before + b"\n" + _NET.encode() + b"go()\n"
+        if rng.random() < 0.5:
+            data = _NET.encode() + before + b"\ngo()\n"
+    pathlib.Path("p.py").write_bytes(data)
+    return data
+
+
+def _as_by_python(data: bytes, place: pathlib.Path, status: int) -> str:
+    """What is wrong with how a script ended; it is run without graphmp in a new folder."""
+    os.chdir(tempfile.mkdtemp(dir=str(place)))
+    pathlib.Path("p.py").write_bytes(data)
+    sys.argv[:] = ["p.py"]
+    expected = in_fork(lambda: bool(runpy.run_path("p.py", run_name="__main__") is None))
+    if status == expected or (status == _REFUSED and expected):
+        return ""
+    return "wrong success: exit status %d, and %d without graphmp" % (status, expected)
 
 
 def _nothing_left(status: int) -> str:

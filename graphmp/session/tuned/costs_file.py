@@ -6,6 +6,7 @@ of the last checkpoint that was saved or restored before it is needed.
 
 from __future__ import annotations
 
+import os
 import pathlib
 from typing import Optional
 
@@ -42,7 +43,7 @@ class CostsFile:
             GraphmpError: GMP027 if they are of another machine or half precision, GMP002 or GMP003
                 if the file holds no costs.
         """
-        if not self.path or not pathlib.Path(self.path).exists():
+        if not self.path or not os.path.exists(self.path):
             return None
         costs = files.read(self.path)
         differs = matches_this_machine(costs) or (
