@@ -49,14 +49,14 @@ _BEFORE = [
     "raise KeyboardInterrupt",
     "raise SystemExit",
     "class E(BaseException):\n    def __str__(self): raise ValueError\nraise E()",
-    "import os\nif os.fork() == 0:\n    import time; time.sleep(20); os._exit(0)",
+    "import os\nif os.fork() == 0:\n    import time; time.sleep(3); os._exit(0)",
     "import builtins; builtins.open = None",
     "import json; json.dumps = None",
     "import os; os.environ.clear()",
     "import sys; sys.modules.clear()",
     "import sys; sys.argv = None",
     "import atexit, os; atexit.register(os._exit, 9)",
-    "import threading, time; threading.Thread(target=time.sleep, args=(20,)).start()",
+    "import threading, time; threading.Thread(target=time.sleep, args=(3,)).start()",
 ]
 _TEXTS: List[bytes] = [
     b"",

@@ -72,6 +72,6 @@ def _fetches() -> tf.Tensor:
 
 
 def _holds() -> tf.Tensor:
-    variable = tf.Variable(1.0, trainable=False)
-    with tf.control_dependencies([tf.Barrier(tf.float32, shapes=[]).take_many(1)[0]]):
-        return tf.identity(variable)
+    """TensorFlow can't interrupt an empty staging area."""
+    with tf.control_dependencies(tf.raw_ops.Unstage(dtypes=[tf.float32])):
+        return tf.constant(1.0)

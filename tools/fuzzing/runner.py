@@ -37,6 +37,7 @@ BAD = (
 BROKEN = "broken case"  # a fault of the fuzzer
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\)", re.MULTILINE)
+_PROGRESS = re.compile(r"\[\d+:\d\d\] ")
 _OF_SCRIPT = "graphmp: error GMP013: "  # the error of a script
 _OF_TENSORFLOW = re.compile(r"^(\d{4}-\d\d-\d\d |WARNING:|[IWEF]\d{4} |To enable )")
 
@@ -245,7 +246,8 @@ def _judged(place: pathlib.Path, status: int, used: Any, ended: bool) -> Verdict
 
 
 def _is_note(line: str) -> bool:
-    return line.startswith("graphmp: ") and not line.startswith("graphmp: error")
+    own = line.startswith("graphmp: ") and not line.startswith("graphmp: error")
+    return own or bool(_PROGRESS.match(line))
 
 
 _measured: List[int] = []
