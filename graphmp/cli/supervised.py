@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Optional
+from typing import Optional, Sequence
 
 from graphmp.errors import GraphmpError
 from graphmp.time_limit import ALARM, TOO_LONG
@@ -37,11 +37,14 @@ def supervise(command: str) -> bool:
     """
     if not hasattr(os, "fork") or threading.active_count() > 1:
         return False
+    numbers = [getattr(signal, name) for name in _PASSED_ON]
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # until the parent can pass them on
     parent, child = os.getpid(), os.fork()
     if child:
-        sys.exit(_status(_wait(child), command))
+        sys.exit(_status(_wait(child, numbers), command))
     os.setpgid(0, 0)  # a terminal's Ctrl-C comes once, from the parent
     _end_with(parent)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     return True
 
 
@@ -53,7 +56,7 @@ def _end_with(parent: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _wait(child: int) -> int:
+def _wait(child: int, numbers: Sequence[int]) -> int:
     """The child's wait status; signals to this process are passed on, and it pauses with it."""
 
     def pass_on(number: int, frame: object) -> None:
@@ -67,10 +70,11 @@ def _wait(child: int) -> int:
 
     with contextlib.suppress(OSError):
         os.setpgid(child, child)  # before a signal can come, whoever is first
-    for name in _PASSED_ON:
-        if signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
-            signal.signal(getattr(signal, name), pass_on)
+    for number in numbers:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, pass_on)
     signal.signal(signal.SIGTSTP, pause)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     return os.waitpid(child, 0)[1]
 
 
