@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import signal
 import sys
 import traceback
@@ -13,7 +14,7 @@ from absl import app, flags
 from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run, tune, verify
 from graphmp.cli.parser import build_parser, split_script_arguments
 from graphmp.cli.supervised import supervise
-from graphmp.errors import BAD_INPUT, CANNOT_CONVERT, GraphmpError
+from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.glass import behind_glass
 from graphmp.time_limit import SECONDS, limited_runs
 from graphmp.version import __version__
@@ -71,16 +72,30 @@ def run_command(argv: List[str], supervised: bool = False) -> int:
     except Exception as error:
         if verbose:
             traceback.print_exc()
-        print("graphmp: error %s" % _defect(error), file=sys.stderr)
-        return BAD_INPUT if own[:1] == ["diff"] else CANNOT_CONVERT  # of diff, 1 means a difference
+        unexpected = _unexpected(error)
+        print("graphmp: error %s" % unexpected, file=sys.stderr)
+        # of diff, 1 means a difference
+        return BAD_INPUT if own[:1] == ["diff"] else unexpected.exit_status
 
 
-def _defect(error: Exception) -> GraphmpError:
+def _unexpected(error: Exception) -> GraphmpError:
     """The error for an exception that nothing expected, with the place that raised it."""
+    if isinstance(error, FileNotFoundError) and not _has_folder():
+        text = "the working folder is not there any more: run this again in one that is"
+        return GraphmpError("GMP003", text)
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = "%s: %s (%s:%s); --verbosity=1 shows where"
     name = "/".join(place.filename.split("/")[-2:])
     return GraphmpError("GMP099", text % (type(error).__name__, error, name, place.lineno))
+
+
+def _has_folder() -> bool:
+    """Whether the working folder is still there: a script may have removed it."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def main(argv: Optional[List[str]] = None) -> None:
