@@ -6,14 +6,14 @@ import functools
 import os
 import pathlib
 import random
-import runpy
+import subprocess
 import sys
 import tempfile
 from typing import List
 
 from fuzzing import damage
 from fuzzing.of_graphs import OUT
-from fuzzing.runner import Case, in_fork
+from fuzzing.runner import Case
 
 _REFUSED = 2  # a file that isn't Python, in one line
 _SECONDS = 40  # TensorFlow is imported by each process that builds
@@ -126,10 +126,10 @@ def _write(rng: random.Random) -> bytes:
 
 def _as_by_python(data: bytes, place: pathlib.Path, status: int) -> str:
     """What is wrong with how a script ended; it is run without graphmp in a new folder."""
-    os.chdir(tempfile.mkdtemp(dir=str(place)))
-    pathlib.Path("p.py").write_bytes(data)
-    sys.argv[:] = ["p.py"]
-    expected = in_fork(lambda: bool(runpy.run_path("p.py", run_name="__main__") is None))
+    folder = tempfile.mkdtemp(dir=str(place))
+    pathlib.Path(folder, "p.py").write_bytes(data)
+    ended = subprocess.run([sys.executable, "p.py"], cwd=folder, stdin=subprocess.DEVNULL)
+    expected = ended.returncode if ended.returncode >= 0 else 128 - ended.returncode
     if status == expected or (status == _REFUSED and expected):
         return ""
     return "wrong success: exit status %d, and %d without graphmp" % (status, expected)

@@ -157,8 +157,6 @@ def in_fork(function: Callable[[], Any]) -> int:
         status = 1
         try:
             status = exit_status(function)
-        except KeyboardInterrupt:
-            status = 128 + signal.SIGINT
         except BaseException:
             traceback.print_exc()
         finally:
@@ -233,7 +231,7 @@ def _judged(place: pathlib.Path, status: int, used: Any, ended: bool) -> Verdict
     if traced or "error GMP099" in err:
         return found("traceback")
     shown = err + (out if _read(place / "prints") else "")
-    if _CONTROL.search(shown):
+    if _CONTROL.search(shown) and not _read(place / "traces"):
         return found("control character")
     if verdict != "ok":
         return Verdict(verdict.split(":")[0], verdict, _read(place / "argv"), seconds)
