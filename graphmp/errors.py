@@ -156,12 +156,17 @@ CODES = {
     "GMP028": Code(
         BAD_INPUT,
         "TensorFlow crashes on the graph, or takes too long or too much memory to import it.",
-        "Convert it with the TensorFlow that wrote it.",
+        "Use the TensorFlow that wrote it; for a crash while the graph runs, other data.",
     ),
     "GMP029": Code(
         BAD_INPUT,
         "TensorFlow does not import the graph, which the command has to run.",
         "Use the TensorFlow that wrote the graph, or write it again with export_meta_graph.",
+    ),
+    "GMP030": Code(
+        BAD_INPUT,
+        "A run of the graph did not end within its time.",
+        "Give data for what it waits for, by --data; or more time, by --step_timeout.",
     ),
     "GMP099": Code(
         CANNOT_CONVERT,

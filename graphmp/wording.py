@@ -6,6 +6,7 @@ import re
 import shlex
 from typing import Optional, Sequence
 
+FRAMES = 1000  # of a traceback, the innermost: a recursion without end may have a million
 _UNSEEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 _LONGEST_WORD, _TAIL = 200, 60  # characters
 _LONGEST_LINE = 2000

@@ -51,7 +51,7 @@ ROOMS = {
         "tf_hooks",
         "verify",
     ],
-    "feeds": ["conversion", "graph", "policy"],
+    "feeds": ["conversion", "files", "graph", "policy"],
     "inspect": ["compare", "feeds", "graph", "policy", "rewrite", "scaling", "session", "tf_hooks"],
     "audit": [
         "compare",
@@ -121,6 +121,7 @@ BASE = [
     "once",
     "patterns",
     "process_memory",
+    "time_limit",
     "timings",
     "version",
     "wording",

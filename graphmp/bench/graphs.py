@@ -21,6 +21,7 @@ from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.conversion.stages import Stages
 from graphmp.errors import GraphmpError
+from graphmp.glass import guarded
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.view import GraphView, parse_input
@@ -73,7 +74,12 @@ def make(
     if not why:
         try:
             with quiet_stderr():
-                found[TENSORFLOW] = _own_pass(conversion.original, report["compute_dtype"])
+                data = guarded(
+                    lambda: serialize(_own_pass(conversion.original, report["compute_dtype"])),
+                    "rewriting the graph by its own pass",
+                    conversion.original.graph_def,
+                )
+            found[TENSORFLOW] = tf.MetaGraphDef.FromString(data)
         except Exception as error:  # TensorFlow raises errors of any type
             why = "its pass fails: %s: %s" % (type(error).__name__, first_line(error))
     targets = step_targets(GraphView(conversion.original.graph_def), report["losses"])

@@ -38,7 +38,7 @@ from graphmp.conversion.conversion import Conversion
 from graphmp.doctor import devices
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
-from graphmp.tuning import files
+from graphmp.tuning.costs import Machine
 from graphmp.tuning.machine import matches_this_machine
 
 _FITS = 0.3  # of the time: limit for the runs alone
@@ -284,8 +284,10 @@ def _about_costs(tuned: Optional[Conversion]) -> List[str]:
     if tuned is None:
         return []
     costs, path = tuned.report["costs"], tuned.report["flags"]["costs"]
+    if not costs:
+        return ["%s decides nothing: no part of the graph is worth half precision" % path]
     notes = []
-    differs = matches_this_machine(files.read(path))
+    differs = matches_this_machine(Machine(*(costs[name] for name in Machine._fields)))
     if differs:
         notes.append("%s was measured on another machine: %s" % (path, differs))
     if costs["float32_nodes"]:

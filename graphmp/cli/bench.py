@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 from graphmp.bench.options import SECONDS, Options
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss, source_files
+from graphmp.cli.steps import add_step_timeout
 from graphmp.cli.tables import Line, labelled, section, show, size, write
 from graphmp.cli.terminal import progress, reporter
 from graphmp.config import Config
@@ -138,6 +139,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("text", "markdown"),
         help="form of the output (default text)",
     )
+    add_step_timeout(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict
 from graphmp.audit.options import Options
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, source_files
-from graphmp.cli.steps import STEPS, TOLERANCE
+from graphmp.cli.steps import STEPS, TOLERANCE, add_step_timeout
 from graphmp.cli.summary import summary
 from graphmp.cli.tables import labelled, show, write
 from graphmp.cli.terminal import progress
@@ -73,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FEEDS",
         help="with --verify: batches, an .npz file or file.py:FUNCTION (default: made-up ones)",
     )
+    add_step_timeout(parser)
     parser.add_argument(
         "--json", action="store_true", help="print report.json instead of the summary"
     )
@@ -188,9 +189,10 @@ def default_output(source: str) -> str:
     `exported_graphmp`.
     """
     path = pathlib.Path(source)
-    if not path.exists() and ":" in source:
+    if not os.path.exists(path) and ":" in source:
         path = pathlib.Path(source.rsplit(":", 1)[0])
-    return str(path.with_suffix("") if path.suffix and not path.is_dir() else path) + "_graphmp"
+    is_file = path.suffix and not os.path.isdir(path)
+    return str(path.with_suffix("") if is_file else path) + "_graphmp"
 
 
 def next_command(folder: pathlib.Path, report: Dict[str, Any]) -> str:

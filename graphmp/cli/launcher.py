@@ -45,7 +45,7 @@ from graphmp.session.live.words import Words
 from graphmp.session.session import convert_every_session
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tf_hooks import patch, sessions
-from graphmp.wording import printable
+from graphmp.wording import FRAMES, printable
 
 _WORDS = Words(python=False)
 _ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent)
@@ -64,6 +64,7 @@ class Run(Observer):
         if spec["imported"]:
             self._program.runs(spec["imported"])
         self._written = self._program.facts
+        self._digest = sha256(pathlib.Path(spec["path"])) if spec["path"] else ""
         self._as_version_1 = False
         self._raised = False
         self._sessions = False
@@ -254,8 +255,8 @@ class Run(Observer):
         if refusal is not None:
             print("graphmp: error %s" % refusal, file=sys.stderr)
             return
-        traceback.print_exception(kind, error, trace)
-        frames = traceback.extract_tb(trace)
+        traceback.print_exception(kind, error, trace, limit=-FRAMES)
+        frames = traceback.extract_tb(trace, limit=-FRAMES)
         hint = python_2.hint(error, frames[-1].filename) if frames else ""
         if hint:
             self._say("%s:%s%s" % (frames[-1].filename, frames[-1].lineno, hint))
@@ -313,7 +314,6 @@ class Run(Observer):
             self._spec["report"] + ("_%d" % self._reports if self._reports else "")
         )
         self._reports += 1
-        digest = sha256(pathlib.Path(self._spec["path"])) if self._spec["path"] else ""
         reason = "the graph that a session trains"
         seconds = {"convert": found.seconds}
         before, after = stored(found.original), stored(found.meta_graph)
@@ -323,7 +323,7 @@ class Run(Observer):
             after,
             self.config,
             self._spec["name"],
-            digest,
+            self._digest,
             "rewrite",
             reason,
             found.record,
@@ -333,10 +333,12 @@ class Run(Observer):
         Conversion(before, after, report, self.config.flagfile_lines(), diff).save(folder)
 
     def _say(self, text: str) -> None:
-        sys.stderr.write(
-            "graphmp: %s\n" % "\n".join(map(printable, text.split("\n")))
-        )  # at once: threads of the script write too
-        sys.stderr.flush()
+        line = "graphmp: %s\n" % "\n".join(map(printable, text.split("\n")))
+        try:
+            sys.stderr.write(line)  # at once: threads of the script write too
+            sys.stderr.flush()
+        except (AttributeError, OSError, ValueError):  # the script has closed it
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # at its end Python flushes it
 
 
 def scales_in_words(rows: List[Dict[str, Any]]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import signal
 import sys
 import traceback
@@ -11,8 +13,10 @@ from absl import app, flags
 
 from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run, tune, verify
 from graphmp.cli.parser import build_parser, split_script_arguments
-from graphmp.errors import BAD_INPUT, CANNOT_CONVERT, GraphmpError
+from graphmp.cli.supervised import supervise
+from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.glass import behind_glass
+from graphmp.time_limit import SECONDS, limited_runs
 from graphmp.version import __version__
 
 COMMANDS = {
@@ -29,8 +33,16 @@ COMMANDS = {
 }
 
 
-def run_command(argv: List[str]) -> int:
-    """Run one command; argv[0] is the program's name. Returns the exit status."""
+def run_command(argv: List[str], supervised: bool = False) -> int:
+    """Run one command.
+
+    Args:
+        argv: the command line; argv[0] is the program's name.
+        supervised: whether a parent process says how this one ended.
+
+    Returns:
+        The exit status.
+    """
     own, script_arguments = (
         (argv[1:], []) if argv[1:2] == ["run"] else split_script_arguments(argv[1:])
     )  # run's `--` belongs to the script
@@ -45,7 +57,7 @@ def run_command(argv: List[str]) -> int:
         args.script_arguments = script_arguments
         if args.command == "run":  # the script's sessions have threads
             return int(args.run(args))
-        with behind_glass():
+        with behind_glass(), limited_runs(getattr(args, "step_timeout", SECONDS), supervised):
             return int(args.run(args))
     except GraphmpError as error:
         if verbose:
@@ -60,24 +72,41 @@ def run_command(argv: List[str]) -> int:
     except Exception as error:
         if verbose:
             traceback.print_exc()
-        print("graphmp: error %s" % _defect(error), file=sys.stderr)
-        return BAD_INPUT if own[:1] == ["diff"] else CANNOT_CONVERT  # of diff, 1 means a difference
+        unexpected = _unexpected(error)
+        print("graphmp: error %s" % unexpected, file=sys.stderr)
+        # of diff, 1 means a difference
+        return BAD_INPUT if own[:1] == ["diff"] else unexpected.exit_status
 
 
-def _defect(error: Exception) -> GraphmpError:
+def _unexpected(error: Exception) -> GraphmpError:
     """The error for an exception that nothing expected, with the place that raised it."""
+    if isinstance(error, FileNotFoundError) and not _has_folder():
+        text = "the working folder is not there any more: run this again in one that is"
+        return GraphmpError("GMP003", text)
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = "%s: %s (%s:%s); --verbosity=1 shows where"
     name = "/".join(place.filename.split("/")[-2:])
     return GraphmpError("GMP099", text % (type(error).__name__, error, name, place.lineno))
 
 
+def _has_folder() -> bool:
+    """Whether the working folder is still there: a script may have removed it."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def main(argv: Optional[List[str]] = None) -> None:
-    """Console entry point."""
+    """Console entry point. A script of `graphmp run` has the process to itself."""
+    argv = argv or sys.argv
+    supervised = argv[1:2] != ["run"] and supervise(" ".join(["graphmp", *argv[1:2]]))
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)
-    app.run(run_command, argv=argv or sys.argv, flags_parser=_left_to_the_command)
+    command = functools.partial(run_command, supervised=supervised)
+    app.run(command, argv=argv, flags_parser=_left_to_the_command)
 
 
 def _end(number: int, frame: object) -> None:

@@ -147,7 +147,7 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
     if args.report:
         check_folder(pathlib.Path(args.report), FILES)
     path = "" if module else script[0]
-    if path and not pathlib.Path(path).is_file():
+    if path and not os.path.isfile(path):
         raise GraphmpError("GMP003", "%s: no such file; accepted is a Python script" % path)
     arguments = (module or script)[1:]
     unset = [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from graphmp.cli.misplaced import misplaced
 from graphmp.conversion.source import LEGACY_IMPORTS
+from graphmp.time_limit import SCRIPT_SECONDS
 from graphmp.wording import printable
 
 if TYPE_CHECKING:
@@ -62,6 +63,14 @@ def add_source(parser: argparse.ArgumentParser) -> None:
             " import)"
         ),
     )
+    parser.add_argument(
+        "--script_timeout",
+        type=float,
+        default=SCRIPT_SECONDS,
+        metavar="SECONDS",
+        help="time for a Python file to come to its first training step (default %.0f)"
+        % SCRIPT_SECONDS,
+    )
 
 
 def source_files(args: argparse.Namespace) -> List[str]:
@@ -99,6 +108,7 @@ def convert_source(
         inputs=args.input,
         args=args.arg,
         legacy_imports=args.legacy_imports,
+        script_timeout=args.script_timeout,
         progress=begin,
         log=log,
         **options,

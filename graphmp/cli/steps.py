@@ -6,6 +6,7 @@ import argparse
 
 from graphmp.audit.options import ARITHMETIC, Options
 from graphmp.errors import GraphmpError
+from graphmp.time_limit import LONGEST, SECONDS
 
 STEPS = 5  # of a verification
 TOLERANCE = 0.1
@@ -67,6 +68,31 @@ def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note:
         help="largest relative error of a weight gradient (default %g); of losses a tenth of it"
         % TOLERANCE,
     )
+    add_step_timeout(parser)
+
+
+def add_step_timeout(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that limits each run of a graph."""
+    parser.add_argument(
+        "--step_timeout",
+        type=_seconds,
+        default=SECONDS,
+        metavar="SECONDS",
+        help="time for each run of a graph, which fails when it is over (default %.0f)" % SECONDS,
+    )
+
+
+def _seconds(text: str) -> float:
+    """The value of --step_timeout.
+
+    Raises:
+        GraphmpError: GMP002.
+    """
+    seconds = float(text)
+    if not 0.001 <= seconds <= LONGEST:
+        found = "--step_timeout=%s: accepted are seconds from 0.001 to %d" % (text, LONGEST)
+        raise GraphmpError("GMP002", found)
+    return seconds
 
 
 def options_of_steps(args: argparse.Namespace) -> Options:

@@ -15,6 +15,7 @@ from graphmp.bench.options import CLOCKS, WALL
 from graphmp.bench.tune.options import SECONDS, Options
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
+from graphmp.cli.steps import add_step_timeout
 from graphmp.cli.tables import Line, labelled, section, show, write
 from graphmp.cli.terminal import reporter
 from graphmp.conversion.quiet import quiet_stderr
@@ -86,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " while the machine has other work (default wall)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of made-up batches")
+    add_step_timeout(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from typing import Any, Callable, Dict
+from typing import IO, Any, Callable, Dict, List
 
 import graphmp
 from graphmp import environment
@@ -33,24 +33,39 @@ def build(spec: Dict[str, Any], log: Callable[[str], None]) -> Any:
         Its MetaGraphDef and its result.
 
     Raises:
-        GraphmpError: the child's error; GMP013 if it died.
+        GraphmpError: the child's error; GMP013 if it died, or took too long.
     """
     with tempfile.TemporaryDirectory(prefix="graphmp_") as folder:
         path = pathlib.Path(folder, "spec.json")
         path.write_text(json.dumps(dict(spec, output=folder)))
         printed = pathlib.Path(folder, "printed")  # no pipe: what a script leaves would hold it
         with printed.open("wb") as file:
-            done = subprocess.run(
-                [sys.executable, "-c", CHILD, ROOT, str(path)],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=environment.of_builds(),
-            )
+            returncode = _run([sys.executable, "-c", CHILD, ROOT, str(path)], file, spec)
         output = printed.read_bytes().decode("utf-8", "replace")
         log(output)
-        result = _result(pathlib.Path(folder, "result.json"), done.returncode, spec["path"], output)
+        result = _result(pathlib.Path(folder, "result.json"), returncode, spec["path"], output)
         return read_graph(pathlib.Path(folder, "graph.meta")), result
+
+
+def _run(command: List[str], output: IO[bytes], spec: Dict[str, Any]) -> int:
+    """The exit status of a child process.
+
+    Raises:
+        GraphmpError: GMP013 if it takes too long.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment.of_builds(),
+            timeout=spec["timeout"],
+        )
+    except subprocess.TimeoutExpired:
+        text = "%s: no training step within %g s; accepted is more time, by --script_timeout"
+        raise GraphmpError("GMP013", text % (spec["path"], spec["timeout"])) from None
+    return done.returncode
 
 
 def _result(path: pathlib.Path, returncode: int, script: str, output: str) -> Dict[str, Any]:

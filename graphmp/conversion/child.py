@@ -41,6 +41,7 @@ from graphmp.session import training
 from graphmp.session.decorator import leave_plain
 from graphmp.tf_hooks import sessions
 from graphmp.tf_hooks.gradient_calls import noted
+from graphmp.wording import FRAMES
 
 # Keras draws the seeds of its initialisers from Python's generator and those of its dropout from
 # NumPy's, and scripts make constants with both: all builds of a conversion must draw alike.
@@ -256,10 +257,10 @@ def main(path: str) -> None:
     try:
         build.run()
     except GraphmpError as error:
-        traceback.print_exc()
+        traceback.print_exc(limit=-FRAMES)
         build.end(failure(error))
     except BaseException as error:  # any error of the script, KeyboardInterrupt included
-        traceback.print_exc()
+        traceback.print_exc(limit=-FRAMES)
         build.end(failure(_raised(error, build)))
 
 
@@ -289,7 +290,7 @@ def _place(error: BaseException, script: pathlib.Path) -> str:
     folder = os.path.dirname(os.path.realpath(str(script)))
     frames = [
         f
-        for f in traceback.extract_tb(error.__traceback__)
+        for f in traceback.extract_tb(error.__traceback__, limit=-FRAMES)
         if os.path.realpath(f.filename).startswith(folder + os.sep)
         and "site-packages" not in f.filename
     ]

@@ -28,6 +28,7 @@ from graphmp.graph.io.stored import StoredMetaGraph, stored
 from graphmp.policy import policy as policies
 from graphmp.process_memory import collector_paused, give_back
 from graphmp.tf_hooks.gradient_calls import noted
+from graphmp.time_limit import SCRIPT_SECONDS
 from graphmp.wording import printable, shell_word
 
 Convertible = Union[str, pathlib.Path, tf.MetaGraphDef, tf.GraphDef, tf.Graph]
@@ -43,6 +44,7 @@ def convert(
     inputs: Sequence[str] = (),
     args: Sequence[str] = (),
     legacy_imports: str = "auto",
+    script_timeout: float = SCRIPT_SECONDS,
     progress: Callable[[str], None] = lambda stage: None,
     log: Callable[[str], None] = lambda text: None,
     **options: Any,
@@ -68,6 +70,7 @@ def convert(
         legacy_imports: "on" makes `import tensorflow` mean `tensorflow.compat.v1`, "auto" only if
             the file needs it, "strict" like "auto", and a name of contrib that nothing serves stops
             the file at its import, though it may never be used.
+        script_timeout: seconds in which a Python file must come to its first training step.
         progress: receives each stage as it begins.
         log: receives what the child processes printed.
         **options: fields of `graphmp.config.Config`.
@@ -89,7 +92,10 @@ def convert(
                 str(source), config.engine == "recipe" or config.engine_strict, python
             )
             return convert_file(
-                Script(parsed, arguments, inputs, args, legacy_imports), config, stages, log
+                Script(parsed, arguments, inputs, args, legacy_imports, script_timeout),
+                config,
+                stages,
+                log,
             )
         command = str(source)
         original, digest = _read(command, tag, stages)

@@ -24,6 +24,7 @@ from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.legacy import unfit
 from graphmp.report.record import Record
 from graphmp.report.report import check_variables, make_report, sha256
+from graphmp.time_limit import LONGEST
 from graphmp.verify import FAILED, NOT_PROVED
 from graphmp.wording import printable, shell_word
 
@@ -40,6 +41,7 @@ class Script(NamedTuple):
         inputs: `name=dtype[dimensions]` for tensors of a build function that the file never calls.
         args: `name=value` for its other arguments.
         legacy_imports: one of LEGACY_IMPORTS.
+        timeout: seconds in which it must come to its first training step.
     """
 
     source: Source
@@ -47,6 +49,7 @@ class Script(NamedTuple):
     inputs: Sequence[str]
     args: Sequence[str]
     legacy_imports: str
+    timeout: float
 
     def check(self) -> None:
         """Raise GraphmpError if the file can't be run: GMP001, GMP002, GMP009, GMP025."""
@@ -56,6 +59,12 @@ class Script(NamedTuple):
                 "GMP002",
                 "legacy_imports=%s: accepted are %s"
                 % (self.legacy_imports, ", ".join(LEGACY_IMPORTS)),
+            )
+        if not 0 < self.timeout <= LONGEST:
+            raise GraphmpError(
+                "GMP002",
+                "script_timeout=%g: accepted are seconds above zero, at most %d"
+                % (self.timeout, LONGEST),
             )
         for text in self.inputs:
             parse_input(text)
@@ -85,6 +94,7 @@ class Script(NamedTuple):
             "served": self.legacy_imports != "off",
             "asks_for_version_1": written.asks_for_version_1,
             "imports": sorted(written.imports),
+            "timeout": self.timeout,
             "plain": False,
             "converted": False,
         }
@@ -145,7 +155,7 @@ def _by_recipe(
     script: Script, config: Config, stages: Stages, log: Callable[[str], None]
 ) -> Conversion:
     """Two builds: of the unchanged file, and with the decorator on its build function."""
-    spec = script.spec(config)
+    spec, digest = script.spec(config), sha256(script.source.path)
     with stages.stage("original", "building the original graph"):
         original, seen = build(spec, log)
     with stages.stage("converted", "building the converted graph"):
@@ -157,12 +167,11 @@ def _by_recipe(
         reason = "%s is a build function" % script.source.function
         original, converted = stored(original, _recorded(seen)), stored(converted)
         diff = compare(original, converted)
-        name, digest = printable(str(script.source)), sha256(script.source.path)
         report = make_report(
             original,
             converted,
             config,
-            name,
+            printable(str(script.source)),
             digest,
             "recipe",
             reason,
@@ -180,11 +189,10 @@ def _by_rewrite(
     script: Script, config: Config, stages: Stages, log: Callable[[str], None], reason: str
 ) -> Conversion:
     """One build, of the unchanged file, whose graph is rewritten."""
+    name, digest = printable(str(script.source)), sha256(script.source.path)
     with stages.stage("original", "building the original graph"):
         original, seen = build(dict(script.spec(config), plain=True), log)
-    identity = built_graph.Identity(
-        printable(str(script.source)), sha256(script.source.path), reason
-    )
+    identity = built_graph.Identity(name, digest, reason)
     conversion = built_graph.convert_graph(
         stored(original, _recorded(seen)), identity, config, stages, _flagfile(config, script)
     )

@@ -11,6 +11,7 @@ import tokenize
 from typing import List, NamedTuple, Tuple
 
 from graphmp.conversion import python_2
+from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.files.reading import TEXT_LIMIT, read_beginning, read_bytes
 
@@ -114,15 +115,24 @@ def read_tree(path: pathlib.Path) -> ast.Module:
         data = read_bytes(path, TEXT_LIMIT)
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = io.TextIOWrapper(io.BytesIO(data), encoding, line_buffering=True).read()
-        return ast.parse(text, str(path))
+        return _parsed(text, path)
     except SyntaxError as error:
         cure = python_2.cure_of_syntax(path, error)
         raise python_2.refusal(path, error, cure) from None
     except (ValueError, LookupError, RecursionError, MemoryError) as error:
         raise GraphmpError(
             "GMP003",
-            "%s: cannot be read as Python: %s" % (path, error or "it is nested too deeply"),
+            "%s: cannot be read as Python: %s" % (path, str(error) or "it is nested too deeply"),
         ) from None
+
+
+def _parsed(text: str, path: pathlib.Path) -> ast.Module:
+    with quiet_stderr():  # Python 3.7 writes there about deep nesting
+        try:
+            return ast.parse(text, str(path))
+        except MemoryError:
+            pass
+    raise RecursionError
 
 
 def names_in(tree: ast.Module) -> Tuple[List[str], List[str]]:

@@ -9,6 +9,7 @@ import os
 import pathlib
 import stat
 import sys
+import zipfile
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from graphmp.feeds.draw import draw
 from graphmp.feeds.given import check_values, converted, fits, pick, refused
 from graphmp.feeds.shapes import Guess
 from graphmp.feeds.wanted import Wanted, described
+from graphmp.files.reading import read_beginning
 from graphmp.graph.structure.view import GraphView
 from graphmp.wording import first_line, printable
 
@@ -128,6 +130,8 @@ def _load(path: str) -> Dict[str, np.ndarray]:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError("it is no regular file")
+        if read_beginning(pathlib.Path(path), 2) == b"PK":
+            zipfile.ZipFile(path).close()  # or NumPy 1.21's half-made file speaks when it is freed
         file = np.load(path, allow_pickle=False)
         if isinstance(file, np.ndarray):
             raise ValueError("one array without a name")
@@ -162,12 +166,13 @@ def _rows(
     if not array.ndim and fits((), tensor.shape):
         return None
     shape = tensor.shape if tensor.shape is not None else (None,) + array.shape[1:]
-    if len(array) and fits(array.shape[1:], shape):
-        return lambda step: step % len(array)
+    total = len(array) if array.ndim else 0
+    if total and fits(array.shape[1:], shape):
+        return lambda step: step % total
     if shape and shape[0] is not None and fits(array.shape, shape):
         return None
-    if len(array) and shape and fits(array.shape[1:], shape[1:]):
-        size, total = shape[0] or batch_size, len(array)
+    if total and shape and fits(array.shape[1:], shape[1:]):
+        size = shape[0] or batch_size
         return lambda step: (step * size + np.arange(size)) % total
     raise refused(label, tensor, array, _accepted(shape, batch_size))
 

@@ -65,14 +65,14 @@ def check_file(path: pathlib.Path, inputs: Iterable[str] = ()) -> None:
     Raises:
         GraphmpError: GMP004.
     """
-    if path.is_dir():
+    if os.path.isdir(path):  # False, too, for a name that is too long
         raise GraphmpError("GMP004", "%s: cannot be written: it is a folder" % path)
     refuse_inputs(path, inputs)
     target = pathlib.Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
+    if os.path.exists(target) and not os.path.isfile(target):
         return  # a device or a pipe
     _writable(target.parent, str(path.parent))
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise GraphmpError(
             "GMP004", "%s: cannot be written: there is no folder %s" % (path, path.parent)
         )

@@ -24,7 +24,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     """
     target = pathlib.Path(os.path.realpath(path))
     try:
-        if target.exists() and not target.is_file():
+        if os.path.exists(target) and not os.path.isfile(target):
             _write_to(target, data)
         else:
             _replace(target, data)

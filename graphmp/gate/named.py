@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError
 
 from graphmp.gate.edges import Outputs
 from graphmp.gate.nodes import refused, shown
+from graphmp.graph.io.strict import parse_strictly
 from graphmp.graph.structure.view import CONTROL, GraphView, parse_input
 from graphmp.tf_hooks.internals import collection_message
 
@@ -58,6 +59,8 @@ def _names(key: str, collection: Any) -> Iterator[str]:
 
 def _parsed(kind: Any, data: bytes) -> Optional[Any]:
     try:
-        return kind.FromString(data)
+        message = kind()
+        parse_strictly(data, message)
     except DecodeError:
         return None
+    return message

@@ -8,7 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.gate.gate import check
-from graphmp.graph.io.files import Path, damaged, parse_graph, silent_stderr
+from graphmp.graph.io.files import Path, damaged, parse_graph
+from graphmp.graph.io.strict import silent_stderr
 
 
 def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:

@@ -16,6 +16,7 @@ from graphmp.patterns import matches
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.recipe.plan import Plan
+from graphmp.wording import FRAMES
 
 _FOREIGN = tuple(
     os.path.realpath(p) + os.sep
@@ -34,7 +35,7 @@ ADVICE = (
 
 def recipe_refused(error: Exception, function: Any) -> GraphmpError:
     """The error for a function that builds in float32 and not under the recipe."""
-    where = user_frame(traceback.extract_tb(error.__traceback__))
+    where = user_frame(traceback.extract_tb(error.__traceback__, limit=-FRAMES))
     place = "%s:%d: `%s`" % where if where else getattr(function, "__qualname__", str(function))
     return GraphmpError(
         "GMP012",

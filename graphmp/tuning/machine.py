@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.doctor.devices import BFLOAT16_FLAGS, Device
 from graphmp.doctor.installed import cpu_flags
 from graphmp.errors import GraphmpError
-from graphmp.tuning.costs import Costs, Machine
+from graphmp.tuning.costs import Machine
 from graphmp.tuning.files import read
 
 
@@ -53,12 +53,12 @@ def _gpu() -> str:
     return str(details(gpus[0]).get("device_name", "GPU")) if details else "GPU"
 
 
-def matches_this_machine(costs: Costs) -> Optional[str]:
+def matches_this_machine(machine: Machine) -> Optional[str]:
     """How the machine of some costs differs from this one, in words; None if it doesn't."""
     here = this_machine()
     found = [
         "%s %s, here %s" % (what, there, this)
-        for what, there, this in zip(("device", "TensorFlow", "threads"), costs.machine, here)
+        for what, there, this in zip(("device", "TensorFlow", "threads"), machine, here)
         if there != this
     ]
     return "; ".join(found) or None
@@ -70,7 +70,7 @@ def check_given(path: str) -> None:
     Raises:
         GraphmpError: GMP027; GMP002 and GMP003 if it holds no costs.
     """
-    differs = matches_this_machine(read(path)) if path else None
+    differs = matches_this_machine(read(path).machine) if path else None
     if differs:
         raise GraphmpError(
             "GMP027",

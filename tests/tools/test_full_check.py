@@ -97,6 +97,14 @@ def test_only_the_steps_of_some_names(pretend):
     assert pretend("", "--only=nothing")[0] == 2
 
 
+def test_a_failed_step_stays_until_it_runs_again(pretend):
+    pretend("time_rewrite 3\n", "--only=times*")
+    text = pretend("", "--only=slow*")[1]
+    assert "FAILED  times and memory, " in text and "\n1 of its steps FAILED or STOPPED in " in text
+    text = pretend("", "--only=times*")[1]
+    assert "FAILED" not in text and re.search("^ok      times and memory, ", text, re.MULTILINE)
+
+
 def test_flags_of_the_corpus_stand_behind_its_folder(pretend, tmp_path):
     pretend()
     commands = [

@@ -16,7 +16,7 @@ import time
 import traceback
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
-from graphmp.cli.main import run_command
+from graphmp.cli.main import main, run_command
 
 CPU, WALL = 10, 60  # seconds; the wall clock is for waits, which use no processor time
 MEMORY = 1 << 30  # bytes above what the imports take
@@ -37,6 +37,8 @@ BAD = (
 BROKEN = "broken case"  # a fault of the fuzzer
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\)", re.MULTILINE)
+_PROGRESS = re.compile(r"\[\d+:\d\d\] ")
+_OF_SCRIPT = "graphmp: error GMP013: "  # the error of a script
 _OF_TENSORFLOW = re.compile(r"^(\d{4}-\d\d-\d\d |WARNING:|[IWEF]\d{4} |To enable )")
 
 
@@ -49,12 +51,16 @@ class Case(NamedTuple):
             its process, without limits.
         processor: seconds that it may take, with the processes that it starts.
         prints: whether stdout is shown to a person; JSON isn't, nor is Markdown.
+        apart: whether the command runs like the installed one, in a process of its own.
+        traces: whether a traceback may be printed: a script's own.
     """
 
     argv: List[str]
     judge: Callable[[int], str] = lambda status: ""
     prints: bool = True
     processor: int = CPU
+    apart: bool = False
+    traces: bool = False
 
 
 Family = Callable[[random.Random], Case]
@@ -107,11 +113,13 @@ def _child(family: Family, rng: random.Random, place: pathlib.Path) -> None:
         case = family(rng)
         (place / "argv").write_bytes(ascii(case.argv).encode())
         (place / "prints").write_text("yes" if case.prints else "")
+        (place / "traces").write_text("yes" if case.traces else "")
         _limit(case.processor)
-        try:
-            status = run_command(["graphmp", *case.argv])
-        except SystemExit as ended:
-            status = ended.code if isinstance(ended.code, int) else 1
+        argv = ["graphmp", *case.argv]
+        if case.apart:
+            status = in_fork(lambda: main(argv))
+        else:
+            status = exit_status(lambda: run_command(argv))
         sys.stdout.flush()
         sys.stderr.flush()
         _unlimit()
@@ -126,6 +134,38 @@ def _child(family: Family, rng: random.Random, place: pathlib.Path) -> None:
         _unlimit()
         (place / "verdict").write_text(verdict)
     os._exit(status)
+
+
+def exit_status(function: Callable[[], Any]) -> int:
+    """The exit status of a process that calls a function, which may raise SystemExit."""
+    try:
+        result = function()
+    except SystemExit as ended:
+        result = ended.code
+    if isinstance(result, int):
+        return result
+    return 0 if result is None else 1
+
+
+def in_fork(function: Callable[[], Any]) -> int:
+    """The exit status of a fork that calls a function, as a shell counts it.
+
+    A traceback is printed, as Python prints it.
+    """
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            status = exit_status(function)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(status & 255)
+    ended = os.waitpid(pid, 0)[1]
+    return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
 
 
 def _leftovers(folder: str) -> List[str]:
@@ -180,27 +220,32 @@ def _judged(place: pathlib.Path, status: int, used: Any, ended: bool) -> Verdict
 
     if ended or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
         return found("hang")
-    if "MemoryError" in err or "bad_alloc" in err or grown:
+    lacked = "MemoryError" in err or "bad_alloc" in err
+    if (lacked and not (_read(place / "traces") or _OF_SCRIPT in err)) or grown:
         return found("memory")
     if os.WIFSIGNALED(status):
         return found("signal")
     if verdict == BROKEN:
         return found(BROKEN)
-    if _TRACEBACK.search(err + out) or "error GMP099" in err:
+    traced = _TRACEBACK.search(err + out) and not _read(place / "traces")
+    if traced or "error GMP099" in err:
         return found("traceback")
     shown = err + (out if _read(place / "prints") else "")
-    if _CONTROL.search(shown):
+    if _CONTROL.search(shown) and not _read(place / "traces"):
         return found("control character")
     if verdict != "ok":
         return Verdict(verdict.split(":")[0], verdict, _read(place / "argv"), seconds)
     errors = [line for line in lines if line.startswith("graphmp: error GMP")]
+    if _read(place / "traces"):
+        return found(SUCCESS)  # the lines are a script's
     if len(errors) > 1 or len(lines) > len(errors) + sum(map(_is_note, lines)):
         return found("not one line")
     return found(ONE_LINE if errors else SUCCESS)
 
 
 def _is_note(line: str) -> bool:
-    return line.startswith("graphmp: ") and not line.startswith("graphmp: error")
+    own = line.startswith("graphmp: ") and not line.startswith("graphmp: error")
+    return own or bool(_PROGRESS.match(line))
 
 
 _measured: List[int] = []

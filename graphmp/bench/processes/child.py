@@ -17,7 +17,7 @@ from typing import IO, Any, Dict, Iterator, List, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY
+from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY, TOO_SLOW
 from graphmp.bench.kernels.shares import shares
 from graphmp.bench.options import WALL
 from graphmp.bench.processes import accumulation, feeds, memory, pipeline
@@ -32,6 +32,7 @@ from graphmp.errors import GraphmpError
 from graphmp.session.steps import casts
 from graphmp.session.steps.step_stats import peak_bytes, runs_by_node, seconds_between
 from graphmp.session.steps.traced_tensors import tensors_in
+from graphmp.time_limit import TOO_LONG, limited_runs
 from graphmp.wording import first_line
 
 _STDOUT = 1
@@ -59,6 +60,8 @@ class Child:
         try:
             return {"value": getattr(self, order["order"])(*order["arguments"])}
         except GraphmpError as error:
+            if error.code == TOO_LONG:
+                return {"trouble": [TOO_SLOW, error.message]}
             return {"error": [error.code, error.message, error.exit_status]}
         except (tf.errors.ResourceExhaustedError, MemoryError) as error:
             return {"trouble": [OUT_OF_MEMORY, first_line(error)]}
@@ -192,17 +195,21 @@ def _serve(spec: Dict[str, Any], answers: IO[str]) -> None:
         memory.be_killed_first()
         if spec["memory_limit"] and not spec["on_gpu"]:
             memory.limit(spec["memory_limit"])
-        child = Child(spec)
-        _say(answers, {"value": None})
-        for line in _orders():
-            order = json.loads(line)
-            if order["order"] == END:
-                break
-            _say(answers, child.answer(order))
+        with limited_runs(spec["step_timeout"], ends_process=True):
+            _carry_out(Child(spec), answers)
         os._exit(0)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
+
+
+def _carry_out(child: Child, answers: IO[str]) -> None:
+    _say(answers, {"value": None})
+    for line in _orders():
+        order = json.loads(line)
+        if order["order"] == END:
+            break
+        _say(answers, child.answer(order))
 
 
 def _orders() -> Iterator[str]:

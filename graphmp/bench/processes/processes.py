@@ -16,6 +16,7 @@ from graphmp.bench.bench import FAILED, OUT_OF_MEMORY, TOO_SLOW
 from graphmp.bench.processes.timed_session import TrainingFile
 from graphmp.conversion.builds import ROOT
 from graphmp.errors import GraphmpError
+from graphmp.time_limit import ALARM, limit, too_long
 
 # The child finds graphmp where this process did, and nothing in the working folder.
 _CHILD = (
@@ -58,11 +59,14 @@ def spec(trainings: Mapping[str, TrainingFile], memory_limit: int, on_gpu: bool)
         trainings: the graphs by variant.
         memory_limit: bytes for the process; 0 for the machine's memory.
         on_gpu: whether these are a GPU's.
+
+    Each run of a graph has the present time limit.
     """
     return {
         "trainings": {name: list(training) for name, training in trainings.items()},
         "memory_limit": memory_limit,
         "on_gpu": on_gpu,
+        "step_timeout": limit(),
     }
 
 
@@ -229,6 +233,8 @@ def death(returncode: int, log: str, limited: bool) -> Trouble:
         return Trouble(
             FAILED, "its process exited with status %d; it printed last: %s" % (returncode, last)
         )
+    if -returncode == ALARM:
+        return Trouble(TOO_SLOW, too_long(limit()).message)
     how = "its process was ended by %s" % signal.Signals(-returncode).name
     if -returncode == signal.SIGKILL or limited or says_no_memory(log):
         return Trouble(OUT_OF_MEMORY, how)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import pathlib
 import re
 import stat
 import sys
-import threading
-import warnings
-from typing import Any, Callable, Iterator, Sequence, Tuple
+from typing import Any, Callable, Sequence, Tuple
 
-import google.protobuf
 import tensorflow.compat.v1 as tf
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -22,6 +18,7 @@ from graphmp.errors import GraphmpError
 from graphmp.files.folder import refuse_half_replaced
 from graphmp.files.reading import Path, read_bytes, unreadable
 from graphmp.graph.io import saved_model
+from graphmp.graph.io.strict import parse_strictly
 
 META_GRAPH, GRAPH, SAVED_MODEL = "MetaGraphDef", "GraphDef", "SavedModel"
 
@@ -36,9 +33,6 @@ _VERSION_FIRST = (
 _PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")  # a checkpoint's files, without its graph
 _NO_NODES = "no nodes that have a name and an op"
 _END = (sys.maxsize, 0)
-_STDERR = 2
-_WRITES_TO_STDERR = int(google.protobuf.__version__.split(".")[0]) < 4
-_silencing = threading.Lock()
 
 
 def parse_graph(path: Path, tag: str = "") -> Tuple[str, tf.MetaGraphDef, str]:
@@ -138,7 +132,7 @@ def _parse(file: str, data: bytes) -> Tuple[str, Sequence[tf.MetaGraphDef]]:
         except UnicodeDecodeError:
             pass
     forms = (SAVED_MODEL,) if data.startswith(_VERSION_FIRST) else (META_GRAPH, GRAPH, SAVED_MODEL)
-    return _first_form(file, _parse_binary, data, forms, "%s bytes" % format(len(data), ","))
+    return _first_form(file, parse_strictly, data, forms, "%s bytes" % format(len(data), ","))
 
 
 def _first_form(
@@ -172,39 +166,6 @@ def _place(error: Exception) -> Tuple[int, int]:
     if isinstance(error, text_format.ParseError) and error.GetLine():
         return error.GetLine(), error.GetColumn() or 0
     return _END
-
-
-def _parse_binary(data: bytes, message: Any) -> None:
-    """Also raise DecodeError where protobuf 3.20 only warns that it stopped halfway."""
-    with silent_stderr(), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", RuntimeWarning)
-        message.ParseFromString(data)
-    if any(issubclass(warning.category, RuntimeWarning) for warning in caught):
-        raise DecodeError(str(caught[0].message))
-
-
-@contextlib.contextmanager
-def silent_stderr() -> Iterator[None]:
-    """Suppress what protobuf 3.20 writes to file descriptor 2 about strings that aren't UTF-8.
-
-    It raises an error as well.
-    """
-    if not _WRITES_TO_STDERR:
-        yield
-        return
-    with _silencing:
-        try:
-            saved = os.dup(_STDERR)
-        except OSError:  # closed: nothing can be written
-            yield
-            return
-        try:
-            with open(os.devnull, "wb") as nowhere:
-                os.dup2(nowhere.fileno(), _STDERR)
-            yield
-        finally:
-            os.dup2(saved, _STDERR)
-            os.close(saved)
 
 
 def _has_nodes(graph_def: tf.GraphDef) -> bool:

@@ -8,6 +8,8 @@ from typing import Any, Optional
 from google.protobuf import symbol_database
 from google.protobuf.message import DecodeError
 
+from graphmp.graph.io.strict import parse_strictly
+
 
 def new(name: str) -> Any:
     """An empty message, such as a `tensorflow.SavedModel`."""
@@ -23,7 +25,7 @@ def parse(name: str, data: bytes) -> Optional[Any]:
     """Parse a message such as `tensorflow.VariableDef`; None if the bytes are something else."""
     message = new(name)
     try:
-        message.ParseFromString(data)
+        parse_strictly(data, message)
     except DecodeError:
         return None
     return message

@@ -14,6 +14,7 @@ from graphmp.graph.shapes.shapes import records_shapes
 from graphmp.process_memory import collector_paused
 from graphmp.session.session_config import with_session_config
 from graphmp.session.steps.initialising import initialise, restore
+from graphmp.session.steps.limited import LimitedSession
 from graphmp.tf_hooks.internals import load_graph
 from graphmp.wording import first_line
 
@@ -103,7 +104,7 @@ class TrainingSession:
             except ValueError:
                 self.graph, self._saver = _imported(importer, _without_shapes(meta_graph))
         self.targets = self.ops(targets)
-        self.session = tf.Session(graph=self.graph, config=with_session_config(config))
+        self.session = LimitedSession(self.graph, with_session_config(config))
 
     def ops(self, names: Iterable[str]) -> List[Any]:
         """The graph's ops of these names."""

@@ -6,6 +6,7 @@ of the last checkpoint that was saved or restored before it is needed.
 
 from __future__ import annotations
 
+import os
 import pathlib
 from typing import Optional
 
@@ -42,10 +43,10 @@ class CostsFile:
             GraphmpError: GMP027 if they are of another machine or half precision, GMP002 or GMP003
                 if the file holds no costs.
         """
-        if not self.path or not pathlib.Path(self.path).exists():
+        if not self.path or not os.path.exists(self.path):
             return None
         costs = files.read(self.path)
-        differs = matches_this_machine(costs) or (
+        differs = matches_this_machine(costs.machine) or (
             "compute_dtype %s, here %s" % (costs.compute_dtype, compute_dtype)
             if costs.compute_dtype != compute_dtype
             else ""

@@ -44,7 +44,7 @@ def test_costs_from_traces_to_a_conversion(conversion, tuned):
     costs = files.read(str(path))
     assert costs.complete and not found.interrupted
     assert costs.faster in ("float32", "bytes", "tuned") and costs.placement
-    assert matches_this_machine(costs) is None
+    assert matches_this_machine(costs.machine) is None
     assert (costs.batch_size, costs.compute_dtype) == (8, conversion.report["compute_dtype"])
     products = [each for each in costs.measurements if "MatMul" in str(each.signature)]
     assert products and all(each.float32 and each.half for each in products)
