@@ -9,7 +9,7 @@ import pathlib
 import subprocess
 import sys
 from dataclasses import asdict
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.misplaced import misplaced
@@ -31,6 +31,7 @@ converted at its first training step, in the running session. Exit status: the s
 graph can't be converted; 2 for bad usage."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
+_PATHS = ("op_policy", "ranges", "costs")  # conversion flags that name files
 _OWN = (
     *("children", "debug_overflow", "legacy_imports", "on_error", "report"),
     *("tune", "tune_file", "verify"),
@@ -136,6 +137,12 @@ def run(args: argparse.Namespace) -> int:
     os.execv(command[0], command)
 
 
+def _from_here(options: Dict[str, Any], names: Sequence[str]) -> Dict[str, Any]:
+    """Options with absolute paths: a script may change the working folder."""
+    given = [name for name in names if options[name]]
+    return dict(options, **{name: os.path.abspath(options[name]) for name in given})
+
+
 def _spec(args: argparse.Namespace) -> Dict[str, Any]:
     module: List[str] = args.module or []
     script: List[str] = args.script[1:] if args.script[:1] == ["--"] else args.script
@@ -143,7 +150,8 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         raise GraphmpError(
             "GMP001", "graphmp run: name a script, or a module with -m; see `graphmp run --help`"
         )
-    config = Config.make(**options_of(FLAGS))
+    config = Config.make(**_from_here(options_of(FLAGS), _PATHS))
+    own = _from_here(vars(args), ("report", "tune_file"))
     if args.report:
         check_folder(pathlib.Path(args.report), FILES)
     path = "" if module else script[0]
@@ -162,10 +170,10 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "imported": [],
         "name": "-m " + module[0] if module else path,
         "config": asdict(config),
-        "report": args.report,
+        "report": own["report"],
         "on_error": args.on_error,
         "tune": args.tune or bool(args.tune_file),
-        "tune_file": args.tune_file,
+        "tune_file": own["tune_file"],
         "verify": args.verify,
         "debug_overflow": args.debug_overflow,
         "children": args.children,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 from typing import Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
@@ -125,7 +126,7 @@ class Program:
                 path
                 for base in bases
                 for path in (base / "__init__.py", base.with_name(base.name + ".py"))
-                if path.is_file()
+                if os.path.isfile(path)
             ]
             if files:
                 yield from ((path, folder) for path in files)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib.abc
 import importlib.machinery
+import os
 import pathlib
 import runpy
 import sys
@@ -52,7 +53,7 @@ class Watcher(importlib.abc.MetaPathFinder):
     def ran_file(self, path: Any) -> None:
         """Read a file that is run."""
         file = pathlib.Path(path)
-        if self._install is not None and file.is_file():
+        if self._install is not None and os.path.isfile(file):
             self._program.add_file(file)
             self._look()
 

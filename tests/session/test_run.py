@@ -360,3 +360,18 @@ with tf.Session() as session:
 """
     )
     assert forked(forks, text)[:2] == forked(forks, text, flags=None)[:2]
+
+
+def test_files_are_those_of_the_folder_where_it_was_started(folder):
+    (folder / "elsewhere").mkdir()
+    (folder / "own.policy").write_text("deny MatMul\n")
+    flags = ("--op_policy=own.policy", "--report=out")
+    status, _, lines = run(folder, 'import os; os.chdir("elsewhere")\n' + TRAIN + LOOP, flags=flags)
+    assert status == 0 and "0 of 6 matmuls" in "\n".join(lines)
+    assert (folder / "out" / "report.json").exists()
+
+
+def test_a_module_with_a_name_that_is_too_long_ends_as_under_python(folder):
+    status, _, lines = finished(command("-m", "x" * 300))
+    assert status == 1 and "No module named" in "\n".join(lines)
+    assert not any(line.startswith("Traceback") for line in lines)
