@@ -76,6 +76,7 @@ GROUPS = (
             "rounds",
             "memory_limit",
             "step_timeout",
+            "clock",
             "measure",
             "arithmetic",
             "tolerance",

@@ -5,6 +5,8 @@ It works on a copy of the given graph.
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -15,6 +17,7 @@ from graphmp.graph.io.stored import Readable, StoredMetaGraph, copied, emptied
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.view import GraphView, view_of
 from graphmp.once import once
+from graphmp.policy.dtypes import BY_NAME
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.process_memory import collector_paused, give_back
 from graphmp.report.record import Record
@@ -88,11 +91,25 @@ def rewrite(
     """
     op_defs = OpDefs(meta_graph)
     changed, facts = _changed(meta_graph, op_defs, config, policy, recorded, solve)
+    if _only_scales(changed, config):
+        unscaled = replace(config, loss_scale="none")
+        changed, facts = _changed(meta_graph, op_defs, unscaled, policy, recorded, solve)
     give_back()
     check.check_types(
         view_of(changed), OpDefs(changed) if changed.graph_def.library.function else op_defs
     )
     return Rewriting(check.loaded(meta_graph, changed), facts)
+
+
+def _only_scales(changed: StoredMetaGraph, config: Config) -> bool:
+    """Whether measured times left all in float32, which a dynamic scale only makes slower."""
+    if not config.costs or config.loss_scale != "dynamic":
+        return False
+    half = BY_NAME[config.compute_dtype]
+    nodes = itertools.chain(
+        changed.graph_def.node, *(f.node_def for f in changed.graph_def.library.function)
+    )
+    return not any(value.type == half for node in nodes for value in node.attr.values())
 
 
 def _changed(

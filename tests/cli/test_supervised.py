@@ -14,6 +14,7 @@ from tests.support.places import ROOT
 
 BEGINS = """
 import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from graphmp.cli.supervised import supervise
 parent = os.getpid()
 assert supervise("graphmp audit") and os.getppid() == parent

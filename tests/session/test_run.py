@@ -86,11 +86,13 @@ def test_tuning_keeps_what_is_faster_and_remembers(forks, folder):
     assert list(map(float, out.split())) == pytest.approx(losses, rel=5e-2, abs=1e-2)
     kept = [line for line in err if " is kept: a step takes " in line]
     assert len(kept) == 2 and kept[1].startswith("graphmp: 100 training steps; ")
-    assert "graphmp: the next run takes what was measured from script.costs" in err
+    assert (
+        "graphmp: the next run takes what was measured from %s" % (folder / "script.costs") in err
+    )
     assert json.loads((folder / "script.costs").read_text())["schema"] == "graphmp.costs/1"
     _, out, err = forked(forks, text, flags=flags)
     assert list(map(float, out.split())) == pytest.approx(losses, rel=5e-2, abs=1e-2)
-    assert err[-1].endswith(" is kept, by script.costs")
+    assert err[-1].endswith(" is kept, by %s" % (folder / "script.costs"))
 
 
 def test_tuning_that_does_not_end_is_said(forks, folder):

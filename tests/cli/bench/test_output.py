@@ -187,7 +187,7 @@ def test_a_conversion_that_never_runs(folder, capfd, monkeypatch):
 
 
 def test_likely_causes_are_listed(folder, capfd, monkeypatch):
-    monkeypatch.setattr(TimedSession, "timed", lambda self, batches, count: [0.01] * count)
+    monkeypatch.setattr(TimedSession, "timed", lambda self, batches, count, *_: [0.01] * count)
     status, out, _ = command(
         capfd, "bench", "train.meta", "--batch_sizes=4", "--compute_dtype=float16", *SHORT
     )
