@@ -40,11 +40,21 @@ class SumSteps:
         for name, flag in flags.items():
             if by_value(flag):
                 self.writes.setdefault(by_value(flag), []).append(name)
+        taken = self._taken_out()
         self.writes = {
             looked: names
             for looked, names in self.writes.items()
             if any(self._takes(name, looked) for name in names)
+            and not any(port.node in taken for port in looked)
         }
+
+    def _taken_out(self) -> Set[str]:
+        """What comes of accumulators: their step adapts the scale, and its flag says so."""
+        nodes = [name for name, node in self._view.nodes.items() if "Accumulator" in node.op]
+        outputs = self._body.sides.after.outputs
+        return set(nodes) | self._reached(
+            {Port(name, slot) for name in nodes for slot in range(outputs(name))}
+        )
 
     def step(self, flag: Flag) -> FrozenSet[str]:
         """A name for the step that a flag decides on; empty if it is no such flag."""
