@@ -41,3 +41,9 @@ def dtype_text(dtype: int) -> str:
 def names_half(node: Any) -> bool:
     """Whether an attribute of a node is a half precision."""
     return any(value.type in HALF for value in node.attr.values())
+
+
+def is_in_half(graph_def: Any) -> bool:
+    """Whether a node of a graph or its functions is in half precision."""
+    bodies = (graph_def.node, *(function.node_def for function in graph_def.library.function))
+    return any(names_half(node) for body in bodies for node in body)

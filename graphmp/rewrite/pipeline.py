@@ -5,7 +5,6 @@ It works on a copy of the given graph.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
@@ -17,7 +16,7 @@ from graphmp.graph.io.stored import Readable, StoredMetaGraph, copied, emptied
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.view import GraphView, view_of
 from graphmp.once import once
-from graphmp.policy.dtypes import BY_NAME
+from graphmp.policy.dtypes import is_in_half
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.process_memory import collector_paused, give_back
 from graphmp.report.record import Record
@@ -103,13 +102,8 @@ def rewrite(
 
 def _only_scales(changed: StoredMetaGraph, config: Config) -> bool:
     """Whether measured times left all in float32, which a dynamic scale only makes slower."""
-    if not config.costs or config.loss_scale != "dynamic":
-        return False
-    half = BY_NAME[config.compute_dtype]
-    nodes = itertools.chain(
-        changed.graph_def.node, *(f.node_def for f in changed.graph_def.library.function)
-    )
-    return not any(value.type == half for node in nodes for value in node.attr.values())
+    asked = bool(config.costs) and config.loss_scale == "dynamic"
+    return asked and not is_in_half(changed.graph_def)
 
 
 def _changed(

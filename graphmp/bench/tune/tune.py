@@ -31,7 +31,7 @@ from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.files.single import write_atomic
 from graphmp.policy import policy as policies
-from graphmp.policy.dtypes import names_half
+from graphmp.policy.dtypes import is_in_half
 from graphmp.rewrite.decisions import decided, in_half
 from graphmp.rewrite.pipeline import Solver, rewrite
 from graphmp.rewrite.traces import Traces
@@ -193,12 +193,12 @@ class _Tuner:
 
     def _predicted(self, costs: Costs) -> Dict[str, float]:
         """The predicted speed-ups."""
-        step = costs.steps.get(WHOLE % FLOAT32) or costs.steps[OPERATIONS % FLOAT32]
+        step = _float32_step(costs)
         predicted = self._found.report.get("predicted_step_ns", {})
         return {name: step.nanoseconds / max(1.0, each) for name, each in predicted.items()}
 
     def _is_in_half(self, name: str) -> bool:
-        return any(map(names_half, self._graphs[name].graph_def.node))
+        return is_in_half(self._graphs[name].graph_def)
 
     def _converted(self, costs: Costs) -> tf.MetaGraphDef:
         """The graph by some costs."""
@@ -212,13 +212,13 @@ class _Tuner:
         if costs is None:
             return
         rounds = self._found.rounds
+        timed = dict(rounds)
+        if REGIONS in self._found.of_regions:
+            timed[REGIONS] = self._found.of_regions[REGIONS]
         steps = {
             name: median_time(quickest([1e9 * second for steps in each for second in steps]))
-            for name, each in rounds.items()
+            for name, each in timed.items()
         }
-        if REGIONS in self._found.of_regions:
-            regions = self._found.of_regions[REGIONS]
-            steps[REGIONS] = median_time(quickest([1e9 * s for each in regions for s in each]))
         if FLOAT32 in rounds and TUNED in rounds:
             costs = replace(
                 costs,
@@ -237,7 +237,7 @@ class _Tuner:
     def _scale_predictions(self, costs: Costs, steps: Dict[str, Time]) -> None:
         """Predict steps as of the float32 step that was timed, not of its operations' sum."""
         predicted = self._found.report.get("predicted_step_ns", {})
-        before = costs.steps.get(WHOLE % FLOAT32) or costs.steps[OPERATIONS % FLOAT32]
+        before = _float32_step(costs)
         if FLOAT32 in steps and before.nanoseconds:
             scale = steps[FLOAT32].nanoseconds / before.nanoseconds
             predicted.update({name: scale * value for name, value in predicted.items()})
@@ -267,6 +267,11 @@ class _Tuner:
 
     def _say(self, what: str, ends: float) -> None:
         self._tell(what, ends)
+
+
+def _float32_step(costs: Costs) -> Time:
+    """The float32 step that was timed between traces, or else its operations added up."""
+    return costs.steps.get(WHOLE % FLOAT32) or costs.steps[OPERATIONS % FLOAT32]
 
 
 def _config_of(conversion: Conversion) -> Config:
