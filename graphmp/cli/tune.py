@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence
 
-from graphmp.bench.options import CLOCKS, WALL
+from graphmp.bench.options import CLOCKS, PROCESSOR, WALL
 from graphmp.bench.tune.options import SECONDS, Options
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
@@ -157,7 +157,7 @@ def _present(args: argparse.Namespace, found: Tuned, dtype: str) -> None:
     show(
         [
             *lines,
-            *_table(found, "measured" if args.clock == WALL else "processor"),
+            *_table(found, args.clock),
             ("row", ""),
             ("row", labelled("wrote", args.output)),
             ("next", labelled("next", following)),
@@ -244,12 +244,12 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
         ]
 
 
-def _table(found: Tuned, measured: str) -> List[Line]:
+def _table(found: Tuned, clock: str) -> List[Line]:
     """Predicted and measured time of a step, and the speed-up, of each way to place casts.
 
     Args:
         found: the result.
-        measured: the title of measured times.
+        clock: of the measured times.
     """
     from graphmp.rewrite.times_as_reasons import duration
 
@@ -273,18 +273,21 @@ def _table(found: Tuned, measured: str) -> List[Line]:
         )
     if not rows:
         return []
+    measured = "measured" if clock == WALL else clock
     lines = section("steps", rows, titles=["", measured, "predicted", "speed-up", ""])
-    return lines + [("note", "  " + line) for line in _doubt(ratios)]
+    return lines + [("note", "  " + line) for line in _doubt(ratios, clock)]
 
 
-def _doubt(ratios: Sequence[Optional[Ratio]]) -> List[str]:
+def _doubt(ratios: Sequence[Optional[Ratio]], clock: str) -> List[str]:
     """What to do about speed-ups that are known too roughly to choose by."""
     widest = max((ratio.margin for ratio in ratios if ratio is not None), default=0.0)
     if widest <= _WIDE:
         return []
+    cures = ["while nothing else runs", "with more --seconds"]
+    cures += ["by --clock=%s" % PROCESSOR] if clock != PROCESSOR else []
     return [
-        "speed-ups are known within %.0f%% only, so that another run may keep another one: tune"
-        " while nothing else runs, with more --seconds, or by --clock=processor" % (100 * widest)
+        "speed-ups are known within %.0f%% only, so that another run may keep another one: tune %s"
+        % (100 * widest, " or ".join(cures))
     ]
 
 

@@ -13,6 +13,7 @@ from graphmp.bench import run as bench_run
 from graphmp.bench.processes import accumulation
 from graphmp.bench.tune import measure, steps
 from graphmp.cli import terminal
+from graphmp.bench.options import PROCESSOR, WALL
 from graphmp.cli.tune import _doubt
 from graphmp.conversion.source import names_a_graph
 from graphmp.graph.io.messages import serialize
@@ -58,8 +59,10 @@ def costs(here, capfd):
 @pytest.mark.unit
 def test_speed_ups_that_vary_are_doubted():
     steady, wide = Ratio(1.2, 1.19, 1.21), Ratio(1.5, 1.0, 2.25)
-    assert _doubt([None, steady]) == []
-    assert "within 50% only" in _doubt([steady, wide])[0]
+    assert _doubt([None, steady], WALL) == []
+    assert "within 50% only" in _doubt([steady, wide], WALL)[0]
+    assert _doubt([wide], WALL)[0].endswith(" or by --clock=processor")
+    assert _doubt([wide], PROCESSOR)[0].endswith(" or with more --seconds")
 
 
 def test_text(here, capfd):
