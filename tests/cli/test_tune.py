@@ -10,10 +10,10 @@ import pathlib
 import pytest
 
 from graphmp.bench import run as bench_run
+from graphmp.bench.options import PROCESSOR, WALL
 from graphmp.bench.processes import accumulation
 from graphmp.bench.tune import measure, steps
 from graphmp.cli import terminal
-from graphmp.bench.options import PROCESSOR, WALL
 from graphmp.cli.tune import _doubt
 from graphmp.conversion.source import names_a_graph
 from graphmp.graph.io.messages import serialize
