@@ -13,6 +13,7 @@ from tests.support.forks import NET, Forks, builds_in_forks
 from tests.support.slow import mark_slow
 
 NO_CORPUS = "no corpus: set %s to the folder with corpus/meta" % VARIABLE
+left_out = {}  # how many slow tests, as a worker counted them
 
 
 def pytest_addoption(parser):
@@ -32,7 +33,7 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     mark_slow(items)
     if not config.getoption("--slow"):
-        skip(items, "slow", "takes long: run with --slow")
+        leave_out_slow(config, items)
     if not corpus_graphs():
         skip(items, "corpus", NO_CORPUS)
 
@@ -54,6 +55,20 @@ def pytest_runtest_teardown(item, nextitem):
     if nextitem is None or nextitem.fspath != item.fspath:
         gc.collect()
         gc.freeze()
+
+
+def leave_out_slow(config, items):
+    """Deselects the slow tests: skipping thousands, one by one, would take as long as many tests."""
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    getattr(config, "workeroutput", left_out)["slow"] = len(slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Takes over what a worker left out: each collects all tests."""
+    left_out.update(slow=getattr(node, "workeroutput", {}).get("slow", 0))
 
 
 def skip(items, mark, reason):
@@ -85,7 +100,11 @@ def refuse(*_, **__):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Says once what was skipped for want of the corpus, and how to have it run."""
+    """Says once what was left out or skipped for want of the corpus, and how to have it run."""
+    if left_out.get("slow"):
+        terminalreporter.write_line(
+            "slow tests left out: %d; --slow runs them too" % left_out["slow"]
+        )
     count = sum(
         NO_CORPUS in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())
     )
