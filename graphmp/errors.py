@@ -165,8 +165,8 @@ CODES = {
     ),
     "GMP030": Code(
         BAD_INPUT,
-        "A run of the graph did not end within its time.",
-        "Give data for what it waits for, by --data; or more time, by --step_timeout.",
+        "A run of the graph, or the code of --data, did not end within its time.",
+        "Give data for what the graph waits for, by --data; or more time, by --step_timeout.",
     ),
     "GMP099": Code(
         CANNOT_CONVERT,

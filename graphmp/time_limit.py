@@ -1,4 +1,4 @@
-"""How long a run of a graph, and a Python file before it trains, may take.
+"""How long a run of a graph, a batch of `--data`, and a Python file before it trains, may take.
 
 The limit of a run is set by the command line and kept by sessions.
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import threading
 from typing import Dict, Iterator
 
 from graphmp.errors import GraphmpError
@@ -21,6 +22,7 @@ LONGEST = 1_000_000  # seconds: TensorFlow's limit has milliseconds in 32 bits
 TOO_LONG = "GMP030"
 ALARM = getattr(signal, "SIGALRM", None)  # Windows has none
 _GRACE = 5.0  # seconds for TensorFlow to stop
+_AGAIN = 1.0  # seconds after which code that catches every exception is interrupted again
 _state: Dict[str, float] = {"seconds": 0.0, "ends_process": False}
 
 
@@ -56,6 +58,42 @@ def alarmed() -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class _Late(BaseException):
+    """Raised by the alarm clock, past `except Exception`."""
+
+
+@contextlib.contextmanager
+def interrupted(what: str) -> Iterator[None]:
+    """Interrupt Python code that runs inside at the limit of a run, in the main thread.
+
+    C code that doesn't come back to Python is not interrupted.
+
+    Args:
+        what: the first words of the error.
+
+    Raises:
+        GraphmpError: GMP030 at the limit.
+    """
+    seconds = limit()
+    if not (seconds and ALARM and threading.current_thread() is threading.main_thread()):
+        yield
+        return
+
+    def late(number: int, frame: object) -> None:
+        raise _Late
+
+    before = signal.signal(ALARM, late)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+        yield
+    except _Late:
+        text = "%s did not end within %g s; accepted is more time, by --step_timeout=SECONDS"
+        raise GraphmpError(TOO_LONG, text % (what, seconds)) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(ALARM, before)
 
 
 def too_long(seconds: float) -> GraphmpError:

@@ -78,7 +78,8 @@ def add_step_timeout(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=SECONDS,
         metavar="SECONDS",
-        help="time for each run of a graph, which fails when it is over (default %.0f)" % SECONDS,
+        help="time for each run of a graph and each batch of --data, which fails when it is over"
+        " (default %.0f)" % SECONDS,
     )
 
 

@@ -24,6 +24,7 @@ from graphmp.feeds.shapes import Guess
 from graphmp.feeds.wanted import Wanted, described
 from graphmp.files.reading import read_beginning
 from graphmp.graph.structure.view import GraphView
+from graphmp.time_limit import interrupted
 from graphmp.wording import first_line, printable
 
 _BESIDES = 100_000_000  # bytes of arrays that any file may hold
@@ -70,7 +71,8 @@ def from_function(spec: str, wanted: Sequence[Wanted]) -> Batches:
 
     Raises:
         GraphmpError: GMP003 and GMP005 if the file can't be read, GMP002 if it has no such
-            function, or, at a step, if the function returns something else.
+            function, or, at a step, if the function returns something else, GMP030 if it doesn't
+            return within the limit of a run.
     """
     label = "--data=%s" % spec
     returned = _called(_function(spec), label)
@@ -279,12 +281,13 @@ def _one(iterator: Optional[Iterator[Any]]) -> Tuple[Any, ...]:
 
 
 def _guarded(call: Callable[[], Any], label: str) -> Any:
-    """Call foreign code; its errors become one line."""
-    try:
-        return call()
-    except (Exception, SystemExit) as error:
-        words = "%s raised %s: %s" % (label, type(error).__name__, _words(error))
-        raise GraphmpError("GMP002", words) from error
+    """Call foreign code, within the limit of a run; its errors become one line."""
+    with interrupted(label):
+        try:
+            return call()
+        except (Exception, SystemExit) as error:
+            words = "%s raised %s: %s" % (label, type(error).__name__, _words(error))
+            raise GraphmpError("GMP002", words) from error
 
 
 def _words(error: BaseException) -> str:

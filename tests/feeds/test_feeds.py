@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from graphmp.feeds.wanted import Wanted, wanted_tensors
 from graphmp.gate.reading import read_graph
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import UPDATE_PREFIXES
+from graphmp.time_limit import limited_runs
 from tests.support.corpus import corpus_graphs, own_graphs
 
 BATCH = 4
@@ -374,6 +376,29 @@ class TestFunctions:
             GraphmpError, match=r"GMP002: --data=.*accepted are file.npz and file.py:function"
         ):
             from_function(spec, [X])
+
+    @pytest.mark.unit
+    @pytest.mark.parametrize(
+        ("text", "where"),
+        [
+            ("while True: pass", "importing the file"),
+            ("import time\ndef batches(): time.sleep(60)", "data.py:batches"),
+            (
+                "def batches(step):\n  while True:\n    try: 1/0\n    except Exception: pass",
+                "step 0",
+            ),
+            ("def batches():\n  import queue\n  yield queue.Queue().get()", "step 0"),
+        ],
+    )
+    def test_a_function_without_end_is_interrupted(self, tmp_path, text, where):
+        (tmp_path / "data.py").write_text(text)
+        before = signal.getsignal(signal.SIGALRM)
+        with limited_runs(0.2, ends_process=False), pytest.raises(
+            GraphmpError, match=r"GMP030: .*%s did not end within 0\.2 s" % where
+        ):
+            from_function("%s:batches" % (tmp_path / "data.py"), [X])(0)
+        assert signal.getsignal(signal.SIGALRM) == before
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 # What may stand between a placeholder and the op that reads its values.

@@ -40,7 +40,7 @@ def of_data(rng: random.Random) -> Case:
             rng.choice([lambda: os.mkfifo(data), lambda: os.mkdir(data)])()
     command = rng.choice(["audit"] * 3 + ["verify"])
     names = ["g.meta"] if command == "audit" else ["g.meta", "g.meta"]
-    return Case([command, *names, "--data=" + data, "--steps=2"])
+    return Case([command, *names, "--data=" + data, "--steps=2", "--step_timeout=2"])
 
 
 def of_measured(rng: random.Random) -> Case:
@@ -163,4 +163,8 @@ _FUNCTIONS: List[str] = [
     "# coding: nonsense\n",
     _X + "def f():\n    while True:\n        yield {}\n",
     _X + "class f:\n    def __init__(self): raise ValueError\n",
+    _X + "def f():\n    while True: pass\n",
+    _X + "import time\ndef f(step):\n    time.sleep(1e6)\n",
+    _X + "def f():\n    yield {'x': x}\n    input()\n    while True: pass\n",
+    "while True:\n    try: open('/dev/zero').read(9)\n    except Exception: pass\n",
 ]
