@@ -40,6 +40,7 @@ from graphmp.recipe.refusal import first_line
 from graphmp.session import training
 from graphmp.session.decorator import leave_plain
 from graphmp.tf_hooks import sessions
+from graphmp.tf_hooks.autograph_files import delete_autograph_files, note_autograph_files
 from graphmp.tf_hooks.gradient_calls import noted
 from graphmp.wording import FRAMES
 
@@ -199,6 +200,7 @@ class ScriptBuild:
         """Write the result and end the process immediately."""
         path = pathlib.Path(self.spec["output"], "result.json")
         path.write_text(json.dumps(result))
+        delete_autograph_files()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -206,6 +208,7 @@ class ScriptBuild:
     def run(self) -> None:
         """Run the file to its first training step, or to its end."""
         module = prepare_main(self.source, self.spec["arguments"])
+        note_autograph_files()
         random.seed(_SEED)
         np.random.seed(_SEED)
         if self.spec["converted"]:

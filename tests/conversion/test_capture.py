@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -69,6 +70,21 @@ def test_the_talks_script_unmodified(folder, built_in_forks, capfd):
         and report["losses"][0]["gradient_scope"] == "gradients"
     )
     assert all(change["reason"] for change in report["changes"])
+
+
+def test_files_of_autograph_are_deleted(folder, capfd, monkeypatch):
+    function = "@tf.function\ndef twice(x):\n  return x * 2 if tf.size(x) > 0 else x\n"
+    text = scripts.script("run").replace("def ", function + "def ", 1)
+    (folder / "net.py").write_text(
+        text.replace("tf.layers.dense(x,", "tf.layers.dense(twice(x),", 1)
+    )
+    (folder / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "temporary"))
+    monkeypatch.setenv("TMPDIR", str(folder / "temporary"))
+    status, _, err = graphmp(capfd, "convert", "net.py", "--engine=recipe")
+    assert (status, err) == (0, "")
+    assert read_graph(folder / "net_graphmp" / "original.meta").graph_def.library.function
+    assert os.listdir("temporary") == []
 
 
 def test_flags_file_and_json_repeat_the_conversion(folder, built_in_forks, capfd):
