@@ -25,9 +25,13 @@ from graphmp.glass import guarded
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.view import GraphView, parse_input
+from graphmp.policy.dtypes import is_in_half
 from graphmp.recipe.refusal import first_line
 from graphmp.report.training import fetchable
 
+_NOTHING = (
+    "its pass converted nothing; to bfloat16 it never does on a CPU without AVX512 instructions"
+)
 _HERE = re.compile(r"/(?:device:)?(CPU|GPU):(\d+)$", re.IGNORECASE)
 
 
@@ -79,7 +83,11 @@ def make(
                     "rewriting the graph by its own pass",
                     conversion.original.graph_def,
                 )
-            found[TENSORFLOW] = tf.MetaGraphDef.FromString(data)
+            rewritten = tf.MetaGraphDef.FromString(data)
+            if is_in_half(rewritten.graph_def):
+                found[TENSORFLOW] = rewritten
+            else:
+                why = _NOTHING
         except Exception as error:  # TensorFlow raises errors of any type
             why = "its pass fails: %s: %s" % (type(error).__name__, first_line(error))
     targets = step_targets(GraphView(conversion.original.graph_def), report["losses"])

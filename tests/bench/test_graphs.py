@@ -69,6 +69,17 @@ def test_a_pass_that_fails_is_named(conversion, tmp_path, monkeypatch):
 
 
 @pytest.mark.unit
+@pytest.mark.skipif(
+    TF1, reason="TensorFlow's own pass can be called ahead of time on TensorFlow 2 only"
+)
+def test_a_pass_that_converts_nothing_is_not_timed(conversion, tmp_path, monkeypatch):
+    monkeypatch.setattr(graphs.grappler, "convert", lambda original, _: original)
+    found = graphs.make(conversion, tmp_path)
+    assert TENSORFLOW not in found.trainings
+    assert found.missing[TENSORFLOW].startswith("its pass converted nothing; to bfloat16")
+
+
+@pytest.mark.unit
 def test_gradients_that_are_fed_back_are_computed(tmp_path):
     with tf.Graph().as_default():
         w = tf.get_variable("w", [8, 4])

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.cli.main import run_command
 from graphmp.config import Config
+from graphmp.doctor.installed import cpu_flags
 from graphmp.graph.io.messages import serialize
 from graphmp.policy.policy import Policy
 from graphmp.report.facts import casts, coverage
@@ -30,6 +31,9 @@ needs_peer = pytest.mark.skipif(
     tf.__version__ < "2",
     reason="TensorFlow's own pass can be called ahead of time on TensorFlow 2 only",
 )
+
+# The least of what TensorFlow's pass converts to bfloat16: nothing on a CPU without AVX512.
+LEAST = int("avx512f" in (cpu_flags() or ()))
 
 
 @pytest.fixture
@@ -110,9 +114,10 @@ def test_compare_measures_all_three(tool, files, capsys, compute_dtype):
     train, concat = map(json.loads, capsys.readouterr().out.splitlines())
     for name in ("ours", "flood", "peer"):
         found = train[name]
-        assert 0 < found["half"] <= train["of"]
-        assert 0 < found["bytes_cast"] < found["bytes_moved"]
-        assert found["casts"] > 0 and found["seconds"] > 0
+        least = LEAST if (name, compute_dtype) == ("peer", "bfloat16") else 1
+        assert least <= found["half"] <= train["of"] and least <= found["casts"]
+        assert least <= found["bytes_cast"] < found["bytes_moved"]
+        assert found["seconds"] > 0
     assert train["ours"]["half"] == train["of"] == train["flood"]["half"]
     assert train["original"] == dict(train["original"], half=0, casts=0, bytes_cast=0)
     assert train["original"]["bytes_moved"] > 0
@@ -181,9 +186,11 @@ def test_rows_of_the_peer(tool, files, tmp_path, capsys, program, cosine):
     captured = capsys.readouterr()
     (row,) = map(json.loads, captured.out.splitlines())
     assert (
-        row.get("cosine") == cosine and row["file"] == "train.meta" and 0 < row["half"] <= row["of"]
+        row.get("cosine") == cosine
+        and row["file"] == "train.meta"
+        and LEAST <= row["half"] <= row["of"]
     )
-    assert row["casts"] > 0 and row["seconds"] > 0 and row["nodes"] > 20
+    assert row["casts"] >= LEAST and row["seconds"] > 0 and row["nodes"] > 20
     assert "peer_rows: " in captured.err and "GMP008" in captured.err
 
 
