@@ -44,13 +44,19 @@ class ContribModule(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError("module %r has no attribute %r" % (self.__name__, name))
         symbol = self._path + "." + name if self._path else name
-        if is_module(symbol):
+        if is_module(symbol) and symbol not in table.IN_PLACE_OF_MODULES:
             return importlib.import_module(NAME + "." + symbol)
         if not self._path:
             raise AttributeError(
                 "module %r has no attribute %r, not in TensorFlow 1.15.5 either" % (NAME, name)
             )
         return _served(self._path, name, symbol)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Imported modules are bound to their package, except where it has another value."""
+        bound = isinstance(value, ContribModule)
+        if not (bound and "%s.%s" % (self._path, name) in table.IN_PLACE_OF_MODULES):
+            super().__setattr__(name, value)
 
     def __dir__(self) -> List[str]:
         return self.__all__

@@ -332,3 +332,7 @@ def _importable() -> FrozenSet[str]:
 
 
 IMPORTABLE = _importable()
+# Names that a package has in place of its module of that name; all that 1.15.5's contrib has.
+IN_PLACE_OF_MODULES = frozenset(
+    ("framework.python.framework.experimental", "framework.python.ops.arg_scope")
+)

@@ -570,7 +570,9 @@ FORMS = """
     from tensorflow import flags, logging
     from tensorflow.contrib import layers, rnn, slim as slim2
     from tensorflow.contrib.framework import arg_scope, nest
-    from tensorflow.contrib.framework.python.ops import add_arg_scope
+    import tensorflow.contrib.framework.python.ops.arg_scope
+    from tensorflow.contrib.framework.python.ops import add_arg_scope, arg_scope as of_package
+    from tensorflow.contrib.framework.python.ops.arg_scope import arg_scope as of_module
     from tensorflow.contrib.layers import batch_norm, conv2d as convolution
     from tensorflow.contrib.layers.python.layers import utils
     from tensorflow.contrib.layers.python.layers.initializers import xavier_initializer
@@ -600,6 +602,7 @@ FORMS = """
             Dense is tf.keras.layers.Dense,
             issubclass(rnn_cell.LSTMCell, rnn_cell.RNNCell),
             ops.Graph is tf.Graph is v1.Graph,
+            of_module is of_package is arg_scope,
         ],
         "hparams": hparams.values(),
         "resnet": len(slim.get_model_variables("resnet_v1_50")),
@@ -616,7 +619,7 @@ FORMS = """
 
 def test_every_form_of_import(tmp_path):
     result = run_by_itself(FORMS, tmp_path)
-    assert result["same"] == [True] * 7
+    assert result["same"] == [True] * 8
     assert result["hparams"] == {"rate": 1.0, "sizes": [3, 4], "name": "y z", "fast": False}
     assert result["resnet"] == 108
     assert result["linear"] == ["kernel:0", "bias:0"]
