@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -17,6 +18,16 @@ _CONTEXTS = frozenset(
     ("cond_context", "while_context")
 )  # contents of loops and branches, an inner one after an outer one, including added nodes
 
+# What a loader goes by besides nodes, functions, collections and signatures: its name, and the
+# field of a MetaGraphDef. The versions of a GraphDef decide on what its ops do.
+_BESIDE_NODES = (
+    ("the Saver", "saver_def"),
+    ("the list of asset files", "asset_file_def"),
+    ("the list of tags", "meta_info_def.tags"),
+    ("the graph of objects", "object_graph_def"),
+    ("the versions of the GraphDef", "graph_def.versions"),
+)
+
 
 def part_faults(body: BodyFindings) -> Iterator[Fault]:
     """Differences that no conversion makes, given the main graph."""
@@ -28,8 +39,19 @@ def part_faults(body: BodyFindings) -> Iterator[Fault]:
             or original.signature_def[name] != converted.signature_def[name]
         ):
             yield Fault("signature %s" % name, "is not as in the original")
-    if original.saver_def != converted.saver_def:
-        yield Fault("the Saver", "is not as in the original")
+    for what, field in _BESIDE_NODES:
+        old, new = (_field(graph, field) for graph in (original, converted))
+        if old != new:
+            yield Fault(what, "is not as in the original")
+
+
+def _field(meta_graph: tf.MetaGraphDef, path: str) -> Any:
+    """A field of a message by its path; None where this TensorFlow has no such field."""
+    found = functools.reduce(
+        lambda message, key: getattr(message, key, None), path.split("."), meta_graph
+    )
+    is_list = not isinstance(found, (str, type(None))) and hasattr(found, "append")
+    return list(found) if is_list else found
 
 
 def _collection_faults(body: BodyFindings) -> Iterator[Fault]:

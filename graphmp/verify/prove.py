@@ -93,12 +93,12 @@ def prove(
     if faults:
         return Proof((_claim("same graph", faults, ""),), {}, is_broken=True)
     found = _proof(Sides(before, after), expected, devices)
-    renamed, had = (converted, str) if found.ok else aligned(original, converted)
+    if found.ok or not _may_be_built_anew(converted):
+        return found
+    renamed, had = aligned(original, converted)
     if renamed is converted:
         return found
     anew = _proof(Sides(before, Side(renamed, renamed.graph_def)), expected, devices)
-    if not anew.ok and not _is_built_anew(converted):
-        return found
     return anew._replace(
         claims=tuple(claim._replace(nodes=tuple(map(had, claim.nodes))) for claim in anew.claims)
     )
@@ -126,6 +126,11 @@ def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequenc
 def _is_built_anew(converted: tf.MetaGraphDef) -> bool:
     """Whether the mark says that the recipe built a graph: missing nodes may have other names."""
     return (read_mark(converted) or {}).get("engine") == "recipe"
+
+
+def _may_be_built_anew(converted: tf.MetaGraphDef) -> bool:
+    """Whether the recipe may have built a graph: the rewrite keeps all names."""
+    return (read_mark(converted) or {}).get("engine") != "rewrite"
 
 
 def _same(body: BodyFindings, functions: Functions) -> Claim:

@@ -146,18 +146,7 @@ class Skips:
 
     def _is_beside(self, name: str, other: str) -> bool:
         """Whether one write doesn't precede another, and is run whenever the other is."""
-        ends = self._ends(name)
-        return (
-            bool(ends) and ends <= self._ends(other) and name not in self._view.ancestors([other])
-        )
-
-    def _ends(self, name: str) -> Set[str]:
-        """The final nodes behind a node in the original, without reads after writes."""
-        view = self._sides.before.view
-        behind = view.descendants([name]) if name in view.nodes else ()
-        return {
-            each for each in behind if view.nodes[each].op not in READS and not self._after(each)
-        }
+        return self._body.ends.runs_with(name, other) and name not in self._view.ancestors([other])
 
     def _is_the_models(self, name: str) -> bool:
         """Whether a write belongs to the original, or replaces one; not to a scale's state."""
