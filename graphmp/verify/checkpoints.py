@@ -122,7 +122,7 @@ class Checkpoints:
         return variable.node if is_set and is_read and self._is_plain(found) else None
 
     def _is_plain(self, definition: Any) -> bool:
-        """Whether a VariableDef is that of a whole variable of its kind, which no optimizer trains."""
+        """Whether a VariableDef is that of a whole variable of its kind, and not trainable."""
         variable = self._after.nodes[parse_input(definition.variable_name).node]
         return (
             not definition.trainable

@@ -138,7 +138,7 @@ class Degrees:
         return changed if slot is None else [*changed, *self._put(name, self._in(name)[slot])]
 
     def _look_at(self, port: Port, degree: Degree) -> None:
-        """Report a power that half precision has no room for, and a division of what isn't scaled."""
+        """Report a power without room in half precision, and a division of what isn't scaled."""
         total = sum(power for _, power in degree or ())
         step = self._erasure.steps.get(port.node)
         if self._sides.after.dtype(port) in HALF and total not in (0, 1):

@@ -17,6 +17,7 @@ from graphmp.verify.body import BodyFindings
 from graphmp.verify.clips import clip_faults
 from graphmp.verify.degrees import ONE, Degrees
 from graphmp.verify.functions import Functions, compared
+from graphmp.verify.half_values import half_value_faults
 from graphmp.verify.names import aligned
 from graphmp.verify.parameters import parameters_claim, read_off
 from graphmp.verify.parts import part_faults
@@ -247,10 +248,14 @@ def _types(body: BodyFindings, functions: Functions, devices: Sequence[str]) -> 
     text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(
         half
     )
-    wrong = Precision(body.sides, body.erasure, body.clips.multiplied, body.gates.of).faults()
-    return _claim(
-        "types", [*type_faults(body.sides, devices), *functions.type_faults, *wrong], text, half
-    )
+    faults = [*type_faults(body.sides, devices), *functions.type_faults]
+    for function, each in {"": body, **functions.bodies}.items():
+        precision = Precision(each.sides, each.erasure, each.clips.multiplied, each.gates.of)
+        faults += [
+            Fault(in_body(function, fault.node), fault.text)
+            for fault in (*precision.faults(), *half_value_faults(each.sides))
+        ]
+    return _claim("types", faults, text, half)
 
 
 def _claim(name: str, faults: List[Fault], text: str, about: Iterable[str] = ()) -> Claim:
