@@ -66,7 +66,7 @@ class BodyFindings:
         )
         self.order.compare()
         sides.faults += [*roundings(sides, self.erasure), *device_faults(sides)]
-        sides.faults += effect_faults(sides, self.scales, self.clips, self.gates, self.order)
+        sides.faults += effect_faults(self)
         self.ends = Ends(sides)
         self.ways = Ways(sides, self.scales.nodes)
         self.sources = self._sources()

@@ -7,17 +7,16 @@ runs what its norm is taken of.
 from __future__ import annotations
 
 import collections
-from typing import Container, Dict, Iterator, List, Mapping
+import functools
+import operator
+from typing import Any, Container, Dict, Iterator, List, Mapping
 
 from graphmp.graph.structure.branches import Conditions
 from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import NEXT_ITERATIONS, READS, VARIABLE_OPS
-from graphmp.verify.clips import Clips
-from graphmp.verify.gates import Gates
-from graphmp.verify.order import Order
-from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Fault, Sides
+from graphmp.verify.formulas import mentioned
+from graphmp.verify.sides import Fault
 
 _EMPTY: Conditions = frozenset()
 _NONE = VARIABLE_OPS | READS  # stateful ops that change nothing
@@ -26,22 +25,25 @@ _NONE = VARIABLE_OPS | READS  # stateful ops that change nothing
 class _Effects:
     """The effects of each node in both graphs, as sets of bits."""
 
-    def __init__(self, sides: Sides, scales: Scales, clips: Clips, gates: Gates, order: Order):
+    def __init__(self, body: Any):
+        sides, gates, copies = body.sides, body.gates, body.erasure.copies
         self._sides = sides
-        self.of_scales = {name for scale in scales.dynamic for name in scale.adapted}
+        of_scales = {name for scale in body.scales.dynamic for name in scale.adapted}
         self.names: List[str] = [
             *(name for name in sides.before.view.nodes if self._has_effect(name)),
-            *sorted(self.of_scales),
+            *sorted(of_scales),
         ]
         self._bits = {name: 1 << place for place, name in enumerate(self.names)}
         self.before = self._run_by(sides.before.view, {}, {})
         writes = {
-            name: name if name in self.before else order.stands_for(name)
-            for name in sides.after.view.nodes
-            if name in gates.of or name in sides.added or sides.is_moved(name)
+            name: name if name in gates.of else body.order.stands_for(name)
+            for name in {*gates.of, *sides.added}
         }
-        known = {name: self.before[write] for name, write in writes.items() if write in self.before}
-        self.after = self._run_by(sides.after.view, known, clips.multiplied)
+        originals = {name: copies.get(write, write) for name, write in writes.items()}
+        known = {
+            name: self.before[write] for name, write in originals.items() if write in self.before
+        }
+        self.after = self._run_by(sides.after.view, known, body.clips.multiplied)
 
     def _has_effect(self, name: str) -> bool:
         node = self._sides.before.view.nodes[name]
@@ -71,16 +73,45 @@ class _Effects:
         return next(name for place, name in enumerate(self.names) if bits >> place & 1)
 
 
-def effect_faults(
-    sides: Sides, scales: Scales, clips: Clips, gates: Gates, order: Order
-) -> Iterator[Fault]:
+def effect_faults(body: Any) -> Iterator[Fault]:
     """Nodes that run something with an effect that they do not run in the original.
 
     Not those that die with a skipped step, as constants in a conditional do.
+
+    Args:
+        body: the body, from body.py.
     """
-    effects = _Effects(sides, scales, clips, gates, order)
+    sides, scales, gates = body.sides, body.scales, body.gates
+    effects = _Effects(body)
     conditions = (sides.before.conditions, sides.after.conditions)
     for name, bits in effects.after.items():
         more = bits & ~effects.before.get(name, bits)
         if more and not conditions[1].get(name, _EMPTY) - conditions[0].get(name, _EMPTY):
             yield Fault(name, "runs %s, which it does not in the original" % effects.spelled(more))
+    for name, found in gates.of.items():
+        for gate in found:
+            if gate.value == gate.predicate:  # of a write without inputs that could be dead
+                continue
+            more = effects.after[gate.value.node] & ~effects.before.get(
+                body.erasure.copies.get(name, name), -1
+            )
+            if more:
+                yield Fault(
+                    name, "runs %s, which it does not in the original" % effects.spelled(more)
+                )
+    for scale in scales.dynamic:
+        together = functools.reduce(
+            operator.or_,
+            (
+                effects.before.get(body.erasure.copies.get(name, name), 0)
+                for name, found in gates.of.items()
+                if any(scale.name in mentioned(gate.flag) for gate in found)
+            ),
+            0,
+        )
+        more = effects.after[scale.finite.node] & ~together
+        if more and together:
+            yield Fault(
+                scale.finite.node,
+                "runs %s, and no write of its step does in the original" % effects.spelled(more),
+            )

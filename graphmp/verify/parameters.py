@@ -7,6 +7,7 @@ from typing import AbstractSet, Any, Dict, Iterable, Iterator, Mapping, Optional
 from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.policy.dtypes import HALF, dtype_text
+from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.handles import is_argument
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, PROVED, Claim
@@ -106,12 +107,19 @@ def parameters_claim(
 
 
 def _trains(side: Side) -> bool:
-    """Whether gradient code leads to a write of a variable that it depends on."""
+    """Whether gradient code leads to a write of a variable that it depends on.
+
+    Or whether an optimizer may take its results from an accumulator, from sums or by a feed.
+    """
     view = side.view
     gradients = gradient_nodes(view)
     made_of = view.ancestors(gradients)
     taking = view.descendants(gradients, control=False)
-    return any(name in taking and side.state.written(name) & made_of for name in side.state.writes)
+    return any(
+        (name in taking and side.state.written(name) & made_of)
+        or (gradients and view.nodes[name].op.startswith(UPDATE_PREFIXES))
+        for name in side.state.writes
+    )
 
 
 def _same(key: str, found: Any, wanted: Any, trains: bool) -> bool:

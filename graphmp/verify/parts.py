@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.mark import COLLECTION as MARK
 from graphmp.graph.state.state import variable_keys
-from graphmp.graph.structure.contexts import context_names
+from graphmp.graph.structure.contexts import contexts
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.sides import Fault
 
@@ -88,8 +88,12 @@ def _names(collections: Any, key: str) -> Any:
 
 def _may_differ(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
     if key in _CONTEXTS:
-        had, has = (context_names(key, each.bytes_list.value) for each in (old, new))
-        return len(set(has)) == len(has) and [name for name in has if name in had] == had
+        had, has = (contexts(key, each.bytes_list.value) for each in (old, new))
+        names = [[context.context_name for context in each] for each in (had, has)]
+        kept = [context for context in has if context.context_name in names[0]]
+        return (
+            len(set(names[1])) == len(has) and len(kept) == len(had) and all(map(_holds, had, kept))
+        )
     if key == tf.GraphKeys.TRAIN_OP:
         return _stand_for(body, old.node_list.value, new.node_list.value)
     if (
@@ -106,6 +110,33 @@ def _may_differ(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
         and None not in described
         and sorted(filter(None, described)) == sorted(body.scales.initial)
     )
+
+
+def _holds(had: Any, has: Any) -> bool:
+    """Whether a context differs in more contents alone, those of the contexts in it as well."""
+    bare = []
+    for context in (had, has):
+        bare.append(type(context)())
+        bare[-1].CopyFrom(context)
+        bare[-1].ClearField("values_def")
+        bare[-1].ClearField("nested_contexts")
+    inner = [
+        {_one_of(each).context_name: _one_of(each) for each in context.nested_contexts}
+        for context in (had, has)
+    ]
+    return (
+        bare[0] == bare[1]
+        and set(had.values_def.values) <= set(has.values_def.values)
+        and had.values_def.external_values.items() <= has.values_def.external_values.items()
+        and all(
+            name in inner[1] and _holds(each, inner[1][name]) for name, each in inner[0].items()
+        )
+    )
+
+
+def _one_of(nested: Any) -> Any:
+    """The context of a ControlFlowContextDef."""
+    return getattr(nested, nested.WhichOneof("ctxt"))
 
 
 def _stand_for(body: BodyFindings, before: Sequence[str], after: Sequence[str]) -> bool:

@@ -120,9 +120,11 @@ class Precision:
             if step is not None and step.power > 0
         }
         yield from self._found(starts, "and multiplies by a loss scale")
-        seeds = starts or {name for name in self._gradients if is_one(self._after, name)}
+        known = self._gradients & self._after.nodes.keys()
+        seeds = starts or {name for name in known if is_one(self._after, name)}
         losses = {loss for name in seeds for loss in self._differentiated(name)}
         yield from self._found(losses, "and a loss")
+        losses &= self._after.nodes.keys()
         terms = self._after.traced(losses, lambda name: name in losses or self._adds(name))
         read = {port.node for name in terms for port in self._after.inputs(name)}
         sums = {name for name in read if self._after.nodes[name].op in _REDUCTIONS}

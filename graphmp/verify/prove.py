@@ -23,7 +23,7 @@ from graphmp.verify.parameters import parameters_claim, read_off
 from graphmp.verify.parts import part_faults
 from graphmp.verify.precision import Precision
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
-from graphmp.verify.sides import Fault, Side, Sides, fetched
+from graphmp.verify.sides import Fault, Side, Sides, fetched, keeps_names
 from graphmp.verify.skips import Skips
 from graphmp.verify.types import half_nodes, type_faults
 from graphmp.verify.wellformed import broken
@@ -94,7 +94,7 @@ def prove(
     if faults:
         return Proof((_claim("same graph", faults, ""),), {}, is_broken=True)
     found = _proof(Sides(before, after), expected, devices)
-    if found.ok or not _may_be_built_anew(converted):
+    if found.ok or keeps_names(converted):
         return found
     renamed, had = aligned(original, converted)
     if renamed is converted:
@@ -127,11 +127,6 @@ def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequenc
 def _is_built_anew(converted: tf.MetaGraphDef) -> bool:
     """Whether the mark says that the recipe built a graph: missing nodes may have other names."""
     return (read_mark(converted) or {}).get("engine") == "recipe"
-
-
-def _may_be_built_anew(converted: tf.MetaGraphDef) -> bool:
-    """Whether the recipe may have built a graph: the rewrite keeps all names."""
-    return (read_mark(converted) or {}).get("engine") != "rewrite"
 
 
 def _same(body: BodyFindings, functions: Functions) -> Claim:

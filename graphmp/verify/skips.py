@@ -252,6 +252,7 @@ class Skips:
         updates = {name: steps for name, steps in decided.items() if steps}
         updates.update(self._inside)
         follows, takes = self._followed(updates), self._reached(self._sources, _NOTHING)
+        self._look_at_strangers(takes | follows.keys())
         for name in self._writes:
             wanted = follows.get(name, frozenset())
             wanted = wanted & self._readers(name, updates) or wanted
@@ -273,6 +274,22 @@ class Skips:
                 )
             else:
                 self._ungated(name)
+
+    def _look_at_strangers(self, of_steps: AbstractSet[str]) -> None:
+        """Writes that go by a scale's flag, and run in the original without a step of its loss.
+
+        `of_steps`: the writes that take gradients, or follow others that do.
+        """
+        steps = {self._body.erasure.copies.get(name, name) for name in of_steps}
+        for name, flag in self._flags.items():
+            original = self._body.erasure.copies.get(name, name)
+            if (
+                mentioned(flag)
+                and original not in steps
+                and name not in self._inside
+                and not any(self._body.ends.runs_with(original, other) for other in steps)
+            ):
+                self.faults.append(Fault(name, "goes by the flag of a step that it is no part of"))
 
     def _readers(self, name: str, updates: Dict[str, FrozenSet[str]]) -> FrozenSet[str]:
         """The scales of the updates that read a written variable.
