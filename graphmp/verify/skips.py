@@ -276,18 +276,21 @@ class Skips:
                 self._ungated(name)
 
     def _look_at_strangers(self, of_steps: AbstractSet[str]) -> None:
-        """Writes that go by a scale's flag, and run in the original without a step of its loss.
+        """Writes that go by a scale's flag, and that nothing in the original waits for with a step.
 
         `of_steps`: the writes that take gradients, or follow others that do.
         """
         steps = {self._body.erasure.copies.get(name, name) for name in of_steps}
-        for name, flag in self._flags.items():
+        view = self._sides.before.view
+        behind = view.descendants(steps & view.nodes.keys())
+        for name in self.gated:
+            flag = self._flags[name]
             original = self._body.erasure.copies.get(name, name)
             if (
                 mentioned(flag)
                 and original not in steps
                 and name not in self._inside
-                and not any(self._body.ends.runs_with(original, other) for other in steps)
+                and behind.isdisjoint(view.descendants([original]))
             ):
                 self.faults.append(Fault(name, "goes by the flag of a step that it is no part of"))
 
