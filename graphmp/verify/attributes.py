@@ -22,6 +22,7 @@ _HINTS = frozenset(
 _OF_ARGUMENTS = ("T", "Tin", "Tout", "output_shapes")  # of calls
 _WIDER = "U"  # of WIDER: the dtype of statistics
 _LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895314e38}
+_SMALLEST = {FLOAT16: 2.0**-24, BFLOAT16: 2.0**-133}  # half of it is rounded to 0
 
 
 def changed(
@@ -114,7 +115,19 @@ def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:
     with np.errstate(over="ignore"):
         expected = value.astype(half.dtype)
     same = np.asarray(expected).tobytes() == np.asarray(half).tobytes()
-    return same and bool(np.all(~np.isfinite(value) | (np.abs(value) <= _LARGEST[new.dtype])))
+    return same and fits(value, new.dtype)
+
+
+def fits(values: np.ndarray, dtype: int) -> bool:
+    """Whether numbers that aren't 0 or infinite are neither in half precision."""
+    size = np.abs(values)
+    return bool(
+        np.all(
+            ~np.isfinite(values)
+            | (values == 0)
+            | ((size <= _LARGEST[dtype]) & (size > _SMALLEST[dtype] / 2))
+        )
+    )
 
 
 def _even(*arrays: np.ndarray) -> List[np.ndarray]:

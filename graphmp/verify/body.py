@@ -9,6 +9,9 @@ from graphmp.policy.op_sets import RESULT
 from graphmp.verify.calls import BodyCalls
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips
+from graphmp.verify.devices import device_faults
+from graphmp.verify.effects import effect_faults
+from graphmp.verify.ends import Ends
 from graphmp.verify.erase import Erasure
 from graphmp.verify.flags import Flags
 from graphmp.verify.gates import Gates
@@ -35,6 +38,7 @@ class BodyFindings:
         gates: the gates of its writes.
         erasure: the meaning of its added nodes.
         order: its control edges.
+        ends: the nodes of the original that run together.
         ways: the paths of values.
         sources: the outputs that are divided by a dynamic scale, with that scale.
         called: the calls of functions with known bodies.
@@ -61,7 +65,9 @@ class BodyFindings:
             sides, self._matcher, self.scales, self.gates, self.checkpoints, self.erasure
         )
         self.order.compare()
-        sides.faults += roundings(sides, self.erasure)
+        sides.faults += [*roundings(sides, self.erasure), *device_faults(sides)]
+        sides.faults += effect_faults(self)
+        self.ends = Ends(sides)
         self.ways = Ways(sides, self.scales.nodes)
         self.sources = self._sources()
         sides.faults += self.called.faults(self.scales)

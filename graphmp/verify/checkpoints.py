@@ -70,6 +70,13 @@ class Checkpoints:
         found = self._matcher.match("initial", Port(name, 0)) if name in self._sides.added else None
         return found["v"].node if found is not None else None
 
+    def is_init_op(self, name: str) -> bool:
+        """Whether a node of the original groups initialisers and waits for no write of a step."""
+        if self._before.nodes[name].op != "NoOp":
+            return False
+        state, before = self._sides.before.state, self._before.ancestors([name])
+        return bool(before & state.initializers) and not before.intersection(state.writes)
+
     def listed(self, name: str) -> str:
         """The variable of a scale that a named tensor is or reads; else the tensor's node."""
         port = parse_input(name)
@@ -111,8 +118,17 @@ class Checkpoints:
             self._matcher.plain(snapshot) == variable
             or self._matcher.take("read_as_it_is", snapshot, {"v": variable}) is not None
         )
-        is_so = is_set and is_read and self._matcher.scalar(value) == number
-        return variable.node if is_so else None
+        is_set = is_set and self._matcher.scalar(value) == number
+        return variable.node if is_set and is_read and self._is_plain(found) else None
+
+    def _is_plain(self, definition: Any) -> bool:
+        """Whether a VariableDef is that of a whole variable of its kind, and not trainable."""
+        variable = self._after.nodes[parse_input(definition.variable_name).node]
+        return (
+            not definition.trainable
+            and not definition.HasField("save_slice_info_def")
+            and definition.is_resource == (variable.op == "VarHandleOp")
+        )
 
     def restores(self, name: str, extra: str) -> bool:
         """Whether an added node restores the scales from the model's checkpoint."""

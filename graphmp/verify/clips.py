@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, Iterable, Iterator, NamedTuple, Optional, Set
 
+from graphmp.graph.structure.gradient_code import gradient_code
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.scales import Scales
@@ -98,7 +99,11 @@ def clip_faults(
 ) -> Iterator[Fault]:
     """Gradients that reach a write past a clip, and norms of values other than the clipped ones.
 
-    `unscaled`: outputs that were divided by a loss scale.
+    Args:
+        sides: the body.
+        scales: its scales.
+        clips: its clips.
+        unscaled: outputs that were divided by a loss scale.
     """
     view, state = sides.after.view, sides.after.state
     multiplied: Dict[Clip, Set[Port]] = {}
@@ -107,6 +112,7 @@ def clip_faults(
     for clip, clipped in multiplied.items():
         for port in sorted(clip.of - clipped):
             yield Fault(port.node, "counts in the norm of a clip, and is not clipped by it")
+    yield from _parted(sides, clips)
     past = _past(sides, scales, clips, unscaled)
     for name in sorted(past & set(state.writes)):
         if not state.written(name) & scales.variables and "Accumulator" not in view.nodes[name].op:
@@ -115,6 +121,33 @@ def clip_faults(
         yield Fault(
             name, "gives a clipped gradient to whoever fetches it, and is there for nothing else"
         )
+
+
+def _parted(sides: Sides, clips: Clips) -> Iterator[Fault]:
+    """Gradients of one step that are clipped by several norms, each of a part of them.
+
+    They come of one call of tf.gradients, or a write takes them together.
+    """
+    view, writes = sides.after.view, set(sides.after.state.writes)
+    scopes = {
+        name: scope for scope, names in gradient_code(sides.before.view).items() for name in names
+    }
+    of_calls: Dict[str, Clip] = {}
+    of_writes: Dict[str, Clip] = {}
+    for name, factor in sorted(clips.multiplied.items()):
+        clip = clips.by_factor[factor]
+        behind = view.traced([name], lambda other: other not in scopes)
+        given = {port.node for each in behind for port in view.inputs(each)}
+        calls = sorted({scopes[other] for other in given & scopes.keys()})
+        if any(of_calls.setdefault(call, clip) != clip for call in calls):
+            yield Fault(name, "clips a gradient, and not together with others of its loss")
+        found = view.followed(
+            [name], lambda other: other not in writes and other not in clips.multiplied
+        )
+        readers = {consumer.node for each in found for consumer in view.consumers(each)}
+        for write in sorted(readers & writes):
+            if of_writes.setdefault(write, clip) != clip:
+                yield Fault(write, "takes gradients that are not clipped together")
 
 
 def _fetched(sides: Sides, clips: Clips) -> Iterator[str]:

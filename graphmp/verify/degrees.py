@@ -25,7 +25,7 @@ from graphmp.graph.structure.calls import functions_named
 from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Port
-from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
+from graphmp.policy.dtypes import COMPLEX, FLOATS, HALF, VARIANT
 from graphmp.policy.homogeneity import rule
 from graphmp.policy.op_sets import (
     ARRAY_READS,
@@ -130,11 +130,21 @@ class Degrees:
         changed: List[str] = []
         for output, degree in enumerate(found):
             port = Port(name, output)
+            self._look_at(port, degree)
             if degree is not None and self.of.get(port) != degree:
                 self.of[port] = degree
                 changed += [c.node for c in self._view.consumers(name) if c.output == output]
         slot = _PUTS.get(self._view.nodes[name].op)
         return changed if slot is None else [*changed, *self._put(name, self._in(name)[slot])]
+
+    def _look_at(self, port: Port, degree: Degree) -> None:
+        """Report a power without room in half precision, and a division of what isn't scaled."""
+        total = sum(power for _, power in degree or ())
+        step = self._erasure.steps.get(port.node)
+        if self._sides.after.dtype(port) in HALF and total not in (0, 1):
+            self.problems[port.node] = "is half precision, and %s" % _spelled(degree)
+        elif step is not None and step.power < 0 and total < 0:
+            self.problems[port.node] = "divides by a loss scale, and its value is free of it"
 
     def _put(self, name: str, degree: Degree) -> Iterable[str]:
         """Put a value into a container.

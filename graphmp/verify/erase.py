@@ -28,7 +28,7 @@ from graphmp.verify.clips import Clips
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher, same_op
 from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Sides, fetched
+from graphmp.verify.sides import Sides, fetched, keeps_names
 
 _COPIES = IDENTITIES | {"Snapshot"}
 _COMMUTE = ADDS | {"Mul"}
@@ -99,7 +99,8 @@ class Erasure:
         waits for it.
         """
         return (
-            self._before.nodes[name].op in ("AddN", "Identity", "ReadVariableOp")
+            not keeps_names(self._sides.after.meta_graph)
+            and self._before.nodes[name].op in ("AddN", "Identity", "ReadVariableOp")
             and name not in fetched(self._sides.before.meta_graph)
             and self.is_found(name)
         )
@@ -314,12 +315,13 @@ class Erasure:
                 yield port
 
     def _keeps_state(self, name: str) -> bool:
-        """Whether two nodes of its kind return different values: random numbers, queues.
+        """Whether two nodes of its kind do more than one: random numbers, queues, writes.
 
         A node that replaces another is no second one.
         """
         moved = self._after.nodes[name].op == "Identity" if name in self._after.nodes else True
-        return self._sides.before.is_stateful(name) and not moved
+        before = self._sides.before
+        return not moved and (before.is_stateful(name) or before.state.is_write(name))
 
     def _placed_like(self, before: tf.NodeDef, after: tf.NodeDef) -> tf.NodeDef:
         """The original's node on the device of a copy.

@@ -47,6 +47,11 @@ def interface_faults(before: Any, after: Any, body: BodyFindings) -> Iterator[Fa
             yield Fault(
                 name, "has other arguments or results than in the original, or in another order"
             )
+    if before.signature.is_stateful and not after.signature.is_stateful:
+        yield Fault(name, "is said to have no state, and has in the original")
+    ends = [list(function.signature.control_output) for function in (before, after)]
+    if ends[0] != ends[1][: len(ends[0])]:
+        yield Fault(name, "runs other nodes for their effects than in the original")
     run = {body.gates.waited_for(node) for node in after.control_ret.values()}
     for node in sorted(set(before.control_ret.values()) - run):
         yield Fault(in_body(name, node), "does not run with its function, as in the original")

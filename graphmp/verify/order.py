@@ -221,7 +221,8 @@ class Order:
             return True
         if self._before.nodes.get(name) is None or self._before.nodes[name].op != "NoOp":
             return False
-        return self._checkpoints.initialises(extra) is not None or self._checkpoints.restores(
+        initialises = self._checkpoints.initialises(extra) is not None
+        return (initialises and self._checkpoints.is_init_op(name)) or self._checkpoints.restores(
             name, extra
         )
 

@@ -7,7 +7,7 @@ from typing import AbstractSet, Any, Dict, Iterable, Iterator, Mapping, Optional
 from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.policy.dtypes import HALF, dtype_text
-from graphmp.policy.policy import tensor_core_ops
+from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.handles import is_argument
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, PROVED, Claim
@@ -88,7 +88,7 @@ def parameters_claim(
     if wanted is None:
         return Claim(_NAME, NOT_APPLICABLE, "nobody says what was asked for; found: %s" % text)
     source = "asked for" if expected is not None else "claimed by the graph's mark"
-    trains = found["compute_dtype"] != "float32" and _trains(body.sides.before)
+    trains = _trains(body.sides.before)
     wrong = [
         (key, wanted[key])
         for key in found
@@ -107,12 +107,19 @@ def parameters_claim(
 
 
 def _trains(side: Side) -> bool:
-    """Whether matmuls of gradient code lead to a write of a variable that they depend on."""
+    """Whether gradient code leads to a write of a variable that it depends on.
+
+    Or whether an optimizer may take its results from an accumulator, from sums or by a feed.
+    """
     view = side.view
-    gradients = [name for name in gradient_nodes(view) if view.nodes[name].op in tensor_core_ops()]
+    gradients = gradient_nodes(view)
     made_of = view.ancestors(gradients)
     taking = view.descendants(gradients, control=False)
-    return any(name in taking and side.state.written(name) & made_of for name in side.state.writes)
+    return any(
+        (name in taking and side.state.written(name) & made_of)
+        or (gradients and view.nodes[name].op.startswith(UPDATE_PREFIXES))
+        for name in side.state.writes
+    )
 
 
 def _same(key: str, found: Any, wanted: Any, trains: bool) -> bool:

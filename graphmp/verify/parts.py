@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.mark import COLLECTION as MARK
 from graphmp.graph.state.state import variable_keys
-from graphmp.graph.structure.contexts import context_names
+from graphmp.graph.structure.contexts import contexts
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.sides import Fault
 
@@ -16,6 +17,16 @@ _STATE = "graphmp_loss_scale"  # the collection of the scales' state
 _CONTEXTS = frozenset(
     ("cond_context", "while_context")
 )  # contents of loops and branches, an inner one after an outer one, including added nodes
+
+# What a loader goes by besides nodes, functions, collections and signatures: its name, and the
+# field of a MetaGraphDef. The versions of a GraphDef decide on what its ops do.
+_BESIDE_NODES = (
+    ("the Saver", "saver_def"),
+    ("the list of asset files", "asset_file_def"),
+    ("the list of tags", "meta_info_def.tags"),
+    ("the graph of objects", "object_graph_def"),
+    ("the versions of the GraphDef", "graph_def.versions"),
+)
 
 
 def part_faults(body: BodyFindings) -> Iterator[Fault]:
@@ -28,8 +39,19 @@ def part_faults(body: BodyFindings) -> Iterator[Fault]:
             or original.signature_def[name] != converted.signature_def[name]
         ):
             yield Fault("signature %s" % name, "is not as in the original")
-    if original.saver_def != converted.saver_def:
-        yield Fault("the Saver", "is not as in the original")
+    for what, field in _BESIDE_NODES:
+        old, new = (_field(graph, field) for graph in (original, converted))
+        if old != new:
+            yield Fault(what, "is not as in the original")
+
+
+def _field(meta_graph: tf.MetaGraphDef, path: str) -> Any:
+    """A field of a message by its path; None where this TensorFlow has no such field."""
+    found = functools.reduce(
+        lambda message, key: getattr(message, key, None), path.split("."), meta_graph
+    )
+    is_list = not isinstance(found, (str, type(None))) and hasattr(found, "append")
+    return list(found) if is_list else found
 
 
 def _collection_faults(body: BodyFindings) -> Iterator[Fault]:
@@ -66,8 +88,12 @@ def _names(collections: Any, key: str) -> Any:
 
 def _may_differ(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
     if key in _CONTEXTS:
-        had, has = (context_names(key, each.bytes_list.value) for each in (old, new))
-        return len(set(has)) == len(has) and [name for name in has if name in had] == had
+        had, has = (contexts(key, each.bytes_list.value) for each in (old, new))
+        names = [[context.context_name for context in each] for each in (had, has)]
+        kept = [context for context in has if context.context_name in names[0]]
+        return (
+            len(set(names[1])) == len(has) and len(kept) == len(had) and all(map(_holds, had, kept))
+        )
     if key == tf.GraphKeys.TRAIN_OP:
         return _stand_for(body, old.node_list.value, new.node_list.value)
     if (
@@ -84,6 +110,33 @@ def _may_differ(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
         and None not in described
         and sorted(filter(None, described)) == sorted(body.scales.initial)
     )
+
+
+def _holds(had: Any, has: Any) -> bool:
+    """Whether a context differs in more contents alone, those of the contexts in it as well."""
+    bare = []
+    for context in (had, has):
+        bare.append(type(context)())
+        bare[-1].CopyFrom(context)
+        bare[-1].ClearField("values_def")
+        bare[-1].ClearField("nested_contexts")
+    inner = [
+        {_one_of(each).context_name: _one_of(each) for each in context.nested_contexts}
+        for context in (had, has)
+    ]
+    return (
+        bare[0] == bare[1]
+        and set(had.values_def.values) <= set(has.values_def.values)
+        and had.values_def.external_values.items() <= has.values_def.external_values.items()
+        and all(
+            name in inner[1] and _holds(each, inner[1][name]) for name, each in inner[0].items()
+        )
+    )
+
+
+def _one_of(nested: Any) -> Any:
+    """The context of a ControlFlowContextDef."""
+    return getattr(nested, nested.WhichOneof("ctxt"))
 
 
 def _stand_for(body: BodyFindings, before: Sequence[str], after: Sequence[str]) -> bool:

@@ -5,7 +5,7 @@
 3. Between a division by a scale, or a clip, and a write.
 4. Between a variable's value and a write, if the value is used element by element and either the
    write is to that variable or only variables and constants are used: slots, powers of decay,
-   averages, counts.
+   averages, counts. Of counts and constants alone, by any op: rates that fall with the steps.
 
 3 and 4 end at the model: at a matmul or convolution, its consumers, gradient code, and
 multiplications or divisions by a scale; 4 also at the exit of a loop.
@@ -13,13 +13,25 @@ multiplications or divisions by a scale; 4 also at the exit of a loop.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, Dict, Iterable, Iterator, Mapping, Sequence, Set
+from typing import (
+    AbstractSet,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+)
 
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.gradient_names import differentiated
+from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.values import is_one
 from graphmp.graph.structure.view import Port
 from graphmp.once import once
+from graphmp.policy.dtypes import INT32, INT64
 from graphmp.policy.op_sets import EXITS, READS, RESTORES, SAVES, VARIABLE_OPS
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
@@ -48,6 +60,8 @@ _ARITHMETIC = frozenset(
         *("Rsqrt", "Sign", "Sqrt", "Square", "SquaredDifference", "Sub"),
     ]
 )
+_OF_TERMS = frozenset(("Add", "AddN", "AddV2", "Cast", "Identity", "Mul", "Sub"))
+_REDUCTIONS = frozenset(("L2Loss", "Mean", "Prod", "Sum"))
 _MOVES = KEEPS_VALUES | {"Cast"}
 _BY_ELEMENT = (
     KEEPS_VALUES | READS | _ARITHMETIC
@@ -55,7 +69,7 @@ _BY_ELEMENT = (
 
 
 class Precision:
-    """Looks for wrong half precision in the main graph."""
+    """Looks for wrong half precision in one body."""
 
     def __init__(
         self,
@@ -106,17 +120,43 @@ class Precision:
             if step is not None and step.power > 0
         }
         yield from self._found(starts, "and multiplies by a loss scale")
-        losses = {loss for name in starts for loss in self._differentiated(name)}
+        known = self._gradients & self._after.nodes.keys()
+        seeds = starts or {name for name in known if is_one(self._after, name)}
+        losses = {loss for name in seeds for loss in self._differentiated(name)}
         yield from self._found(losses, "and a loss")
+        losses &= self._after.nodes.keys()
+        terms = self._after.traced(losses, lambda name: name in losses or self._adds(name))
+        read = {port.node for name in terms for port in self._after.inputs(name)}
+        sums = {name for name in read if self._after.nodes[name].op in _REDUCTIONS}
+        scalars = sums | {name for name in read if self._after.nodes[name].op == "Const"}
+        while True:
+            more = {
+                name
+                for name in terms - scalars
+                if all(port.node in scalars for port in self._after.inputs(name))
+            }
+            if not more:
+                break
+            scalars |= more
+        yield from self._found(
+            (scalars & (terms | sums)) - self._gradients - losses, "and a term of a loss"
+        )
+
+    def _adds(self, name: str) -> bool:
+        """Whether a node adds up terms of a loss, or weighs one."""
+        return self._after.nodes[name].op in _OF_TERMS
 
     def _differentiated(self, name: str) -> Iterator[str]:
-        """Losses whose gradients start from scaled ones.
+        """Losses whose gradients start from an initial one, which may be scaled.
 
         A gradient given by a program has no loss.
         """
-        step = self._erasure.steps[name]
-        if step is not None and is_one(self._after, self._after.inputs(name)[step.slot].node):
-            readers = self._after.followed([name], lambda reader: reader in self._sides.added)
+        step = self._erasure.steps.get(name)
+        start = name if step is None else self._after.inputs(name)[step.slot].node
+        if is_one(self._after, start):
+            readers = self._after.followed(
+                [name], lambda reader: reader == name or reader in self._sides.added
+            )
             for reader in {
                 consumer.node for node in readers for consumer in self._after.consumers(node)
             } & self._gradients:
@@ -145,6 +185,10 @@ class Precision:
         apart = {name for name in self._after.nodes if not self._by_element(name)} - sources
         mixed = self._after.descendants(apart, control=False)
         taken = self._between(sources, self._writes, lambda name: name not in mixed)
+        counted = _counted(self._sides)
+        taken |= self._between(
+            sources & counted, self._writes, lambda name: name in counted or self._by_element(name)
+        )
         for variable, writes in variables.items():
             taken |= self._between({variable}, writes, self._by_element)
         yield from self._found(taken, "between a variable's value and a write that takes it")
@@ -204,3 +248,26 @@ class Precision:
         return self._after.followed(
             names, lambda name: name in starts or self._after.nodes[name].op in _MOVES
         )
+
+
+def _counted(sides: Sides) -> Set[str]:
+    """Nodes of the original made of counts, in variables, and constants alone.
+
+    A rate that falls with the steps, for example.
+    """
+    view = sides.before.view
+    found: Dict[str, Optional[bool]] = {}  # None: of constants alone
+    for name in whole_order(view):
+        node, ports = view.nodes[name], view.inputs(name)
+        if node.op in VARIABLE_OPS or (
+            node.op in READS and view.nodes[ports[0].node].op in VARIABLE_OPS
+        ):
+            found[name] = sides.before.dtype(Port(name, 0)) in (INT32, INT64)
+        elif node.op == "Const":
+            found[name] = None
+        elif not ports or (sides.before.is_stateful(name) and node.op not in READS):
+            found[name] = False
+        else:
+            behind = {found.get(port.node, False) for port in ports}
+            found[name] = False if False in behind else True if True in behind else None
+    return {name for name, is_counted in found.items() if is_counted}

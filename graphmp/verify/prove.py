@@ -17,12 +17,13 @@ from graphmp.verify.body import BodyFindings
 from graphmp.verify.clips import clip_faults
 from graphmp.verify.degrees import ONE, Degrees
 from graphmp.verify.functions import Functions, compared
+from graphmp.verify.half_values import half_value_faults
 from graphmp.verify.names import aligned
 from graphmp.verify.parameters import parameters_claim, read_off
 from graphmp.verify.parts import part_faults
 from graphmp.verify.precision import Precision
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
-from graphmp.verify.sides import Fault, Side, Sides, fetched
+from graphmp.verify.sides import Fault, Side, Sides, fetched, keeps_names
 from graphmp.verify.skips import Skips
 from graphmp.verify.types import half_nodes, type_faults
 from graphmp.verify.wellformed import broken
@@ -93,12 +94,12 @@ def prove(
     if faults:
         return Proof((_claim("same graph", faults, ""),), {}, is_broken=True)
     found = _proof(Sides(before, after), expected, devices)
-    renamed, had = (converted, str) if found.ok else aligned(original, converted)
+    if found.ok or keeps_names(converted):
+        return found
+    renamed, had = aligned(original, converted)
     if renamed is converted:
         return found
     anew = _proof(Sides(before, Side(renamed, renamed.graph_def)), expected, devices)
-    if not anew.ok and not _is_built_anew(converted):
-        return found
     return anew._replace(
         claims=tuple(claim._replace(nodes=tuple(map(had, claim.nodes))) for claim in anew.claims)
     )
@@ -242,10 +243,14 @@ def _types(body: BodyFindings, functions: Functions, devices: Sequence[str]) -> 
     text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(
         half
     )
-    wrong = Precision(body.sides, body.erasure, body.clips.multiplied, body.gates.of).faults()
-    return _claim(
-        "types", [*type_faults(body.sides, devices), *functions.type_faults, *wrong], text, half
-    )
+    faults = [*type_faults(body.sides, devices), *functions.type_faults]
+    for function, each in {"": body, **functions.bodies}.items():
+        precision = Precision(each.sides, each.erasure, each.clips.multiplied, each.gates.of)
+        faults += [
+            Fault(in_body(function, fault.node), fault.text)
+            for fault in (*precision.faults(), *half_value_faults(each.sides))
+        ]
+    return _claim("types", faults, text, half)
 
 
 def _claim(name: str, faults: List[Fault], text: str, about: Iterable[str] = ()) -> Claim:

@@ -6,7 +6,7 @@ import pathlib
 from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Set
 
 from graphmp.graph.structure.view import Port
-from graphmp.policy.dtypes import FLOATS
+from graphmp.policy.dtypes import FLOAT32, FLOATS, INT32, INT64
 from graphmp.policy.op_sets import ENTERS, OVERWRITES
 from graphmp.verify.calls import BodyCalls
 from graphmp.verify.checks import Checks
@@ -217,6 +217,7 @@ class Scales:
         state = self._state(found)
         if (
             state is None
+            or not self._has_types(found)
             or not adapted
             or not values
             or checked is None
@@ -242,6 +243,11 @@ class Scales:
             return None
         self._matcher.used.update(found[key].node for key in ("scale", "good", "skipped"))
         return DynamicState(tuple(map(str, names)), found["INITIAL"])  # type: ignore[arg-type]
+
+    def _has_types(self, found: Bindings) -> bool:
+        """Whether a scale is float32, which holds all its values, and whole numbers count."""
+        good = self._sides.after.dtype(found["new_good"])
+        return self._sides.after.dtype(found["current"]) == FLOAT32 and good in (INT32, INT64)
 
     def _is_flag(self, name: str, found: Bindings) -> bool:
         """Whether a node has the value of a flag after the scale has been adapted."""

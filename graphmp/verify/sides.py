@@ -18,6 +18,7 @@ from typing import (
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.state.state import State, definitions, variable_keys
 from graphmp.graph.structure.branches import Conditions, conditions
 from graphmp.graph.structure.calls import functions_by_name
@@ -220,6 +221,11 @@ class Sides:
     def are_calls(self, before: tf.NodeDef, after: tf.NodeDef) -> bool:
         """Whether two nodes are calls of functions by their ops."""
         return before.op in self.before.library and after.op in self.after.library
+
+
+def keeps_names(converted: tf.MetaGraphDef) -> bool:
+    """Whether the rewrite's mark says that all nodes of the original are there, by their names."""
+    return (read_mark(converted) or {}).get("engine") == "rewrite"
 
 
 def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:

@@ -146,18 +146,7 @@ class Skips:
 
     def _is_beside(self, name: str, other: str) -> bool:
         """Whether one write doesn't precede another, and is run whenever the other is."""
-        ends = self._ends(name)
-        return (
-            bool(ends) and ends <= self._ends(other) and name not in self._view.ancestors([other])
-        )
-
-    def _ends(self, name: str) -> Set[str]:
-        """The final nodes behind a node in the original, without reads after writes."""
-        view = self._sides.before.view
-        behind = view.descendants([name]) if name in view.nodes else ()
-        return {
-            each for each in behind if view.nodes[each].op not in READS and not self._after(each)
-        }
+        return self._body.ends.runs_with(name, other) and name not in self._view.ancestors([other])
 
     def _is_the_models(self, name: str) -> bool:
         """Whether a write belongs to the original, or replaces one; not to a scale's state."""
@@ -263,6 +252,7 @@ class Skips:
         updates = {name: steps for name, steps in decided.items() if steps}
         updates.update(self._inside)
         follows, takes = self._followed(updates), self._reached(self._sources, _NOTHING)
+        self._look_at_strangers(takes | follows.keys())
         for name in self._writes:
             wanted = follows.get(name, frozenset())
             wanted = wanted & self._readers(name, updates) or wanted
@@ -284,6 +274,25 @@ class Skips:
                 )
             else:
                 self._ungated(name)
+
+    def _look_at_strangers(self, of_steps: AbstractSet[str]) -> None:
+        """Writes that go by a scale's flag, and that nothing in the original waits for with a step.
+
+        `of_steps`: the writes that take gradients, or follow others that do.
+        """
+        steps = {self._body.erasure.copies.get(name, name) for name in of_steps}
+        view = self._sides.before.view
+        behind = view.descendants(steps & view.nodes.keys())
+        for name in self.gated:
+            flag = self._flags[name]
+            original = self._body.erasure.copies.get(name, name)
+            if (
+                mentioned(flag)
+                and original not in steps
+                and name not in self._inside
+                and behind.isdisjoint(view.descendants([original]))
+            ):
+                self.faults.append(Fault(name, "goes by the flag of a step that it is no part of"))
 
     def _readers(self, name: str, updates: Dict[str, FrozenSet[str]]) -> FrozenSet[str]:
         """The scales of the updates that read a written variable.

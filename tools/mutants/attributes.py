@@ -120,3 +120,14 @@ def update_attribute_changed(subject: Subject, random: Any) -> Optional[Plant]:
             *sorted(name for name in subject.state.initializers if name in subject.view.nodes),
         ],
     )
+
+
+@fault
+def own_node_on_another_device(subject: Subject, random: Any) -> Optional[Plant]:
+    """A node added by graphmp is on a device that nothing in the original is on."""
+    name = pick(random, subject.outside)
+    if name is None:
+        return None
+    plant = Plant(subject)
+    plant.node(name).device = random.choice(["/job:other/task:3", "/device:GPU:63"])
+    return plant.said("%s is on %s", name, plant.node(name).device)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.gradient_names import differentiated
+from graphmp.graph.structure.values import constant
 from graphmp.graph.structure.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
@@ -210,3 +212,150 @@ def cast_removed(subject: Subject, random: Any) -> Optional[Plant]:
         if reader.node in subject.casts and subject.dtype(Port(reader.node, 0)) == FLOAT32:
             plant.read_instead(subject.readers(Port(reader.node, 0)), Port(name, 0))
     return plant.said("without the casts beside it")
+
+
+def _in_half(subject: Subject, name: str, key: str) -> Plant:
+    """A node whose result is made in float16, and cast to float32 where it is read."""
+    plant = Plant(subject)
+    plant.node(name).attr[key].type = FLOAT16
+    readers = subject.readers(Port(name, 0))
+    plant.read_instead(readers, cast(plant, Port(name, 0), FLOAT16, FLOAT32))
+    return plant
+
+
+@fault
+def whole_numbers_in_half(subject: Subject, random: Any) -> Optional[Plant]:
+    """Integers become float16, which holds them up to 2048, or are made of float16."""
+    casts = [
+        (name, key)
+        for name, node in subject.before.nodes.items()
+        if node.op == "Cast" and name in subject.view.nodes and subject.view.consumers(name)
+        for key, other in (("DstT", "SrcT"), ("SrcT", "DstT"))
+        if subject.view.nodes[name].attr[key].type == FLOAT32
+        and subject.view.nodes[name].attr[other].type in (tf.int32, tf.int64)
+    ]
+    name, key = pick(random, casts) or ("", "")
+    if not name:
+        return None
+    if key == "DstT":
+        plant = _in_half(subject, name, key)
+    else:
+        plant = Plant(subject)
+        plant.node(name).attr[key].type = FLOAT16
+        read = subject.read(Slot(name, 0))
+        plant.connect(Slot(name, 0), cast(plant, read, FLOAT32, FLOAT16))
+    return plant.said("%s casts whole numbers in half precision", name)
+
+
+@fault
+def random_numbers_in_half(subject: Subject, random: Any) -> Optional[Plant]:
+    """Random numbers are drawn in float16."""
+    names = [
+        name
+        for name in subject.before.nodes
+        if name in subject.view.nodes
+        and subject.view.nodes[name].op
+        in ("RandomStandardNormal", "RandomUniform", "TruncatedNormal")
+        and subject.view.nodes[name].attr["dtype"].type == FLOAT32
+    ]
+    name = pick(random, names)
+    return None if name is None else _in_half(subject, name, "dtype").said("%s is half", name)
+
+
+@fault
+def constant_lost_in_half(subject: Subject, random: Any) -> Optional[Plant]:
+    """An op computes in half precision with a constant that becomes 0 or infinite there."""
+    names = [
+        name
+        for name in _typed(
+            subject, sorted(subject.before.nodes.keys() & subject.view.nodes.keys()), (FLOAT32,)
+        )
+        if any(_is_lost(subject, port.node) for port in subject.view.inputs(name))
+    ]
+    return _one(subject, random, names, [FLOAT16])
+
+
+def _is_lost(subject: Subject, name: str) -> bool:
+    node = subject.view.nodes[name]
+    value = constant(node) if node.op == "Const" else None
+    if value is None or value.dtype != np.float32:
+        return False
+    size = np.abs(value[np.isfinite(value)])
+    return bool(np.any((size > 65504) | ((size > 0) & (size <= 2.0**-25))))
+
+
+@fault
+def only_moved_in_half(subject: Subject, random: Any) -> Optional[Plant]:
+    """A value is rounded to half precision where it is only moved: labels that are reshaped."""
+    model = gradient_nodes(subject.before)
+    names = [
+        name
+        for name in _typed(subject, sorted(subject.before.nodes.keys() - model), (FLOAT32,))
+        if subject.view.nodes[name].op in ("ExpandDims", "Reshape", "Squeeze", "Transpose")
+        and subject.view.consumers(name)
+    ]
+    return _one(subject, random, names, [FLOAT16])
+
+
+@fault
+def float64_is_rounded(subject: Subject, random: Any) -> Optional[Plant]:
+    """A float64 value is rounded to float32 and back."""
+    double = tf.float64.as_datatype_enum
+    slots = [
+        slot
+        for slot in subject.slots(sorted(subject.before.nodes.keys() & subject.view.nodes.keys()))
+        if subject.kind(subject.read(slot)) is not None
+        and subject.dtype(subject.read(slot)) == double
+        and not _is_reference(subject, subject.read(slot))
+    ]
+    slot = pick(random, slots)
+    if slot is None:
+        return None
+    plant = Plant(subject)
+    narrow = cast(plant, subject.read(slot), double, FLOAT32)
+    plant.connect(slot, cast(plant, narrow, FLOAT32, double))
+    return plant.said("input %d of %s is rounded to float32", slot.slot, slot.node)
+
+
+def _is_reference(subject: Subject, port: Port) -> bool:
+    found = subject.port_type(port)
+    return found is None or found.is_ref
+
+
+@fault
+def term_of_a_loss_in_half(subject: Subject, random: Any) -> Optional[Plant]:
+    """A sum over elements that is added to a loss is half precision."""
+    view = subject.view
+    adds = ("Add", "AddN", "AddV2", "Mul", "Sub")
+    losses = _losses(subject)
+    terms = view.traced(losses, lambda name: name in losses or view.nodes[name].op in adds)
+    read = {
+        port.node
+        for name in terms & set(subject.before.nodes)
+        for port in view.inputs(name)
+        if view.nodes[name].op in adds
+    }
+    names = [name for name in read if view.nodes[name].op in ("L2Loss", "Mean", "Sum")]
+    return _one(subject, random, _typed(subject, sorted(names), (FLOAT32,)), [FLOAT16])
+
+
+@fault
+def schedule_in_half(subject: Subject, random: Any) -> Optional[Plant]:
+    """A rate that depends on the number of steps is computed in half precision."""
+    view = subject.before
+    counts = [
+        name
+        for name in subject.variables
+        if name in view.nodes and view.nodes[name].attr["dtype"].type in (tf.int32, tf.int64)
+    ]
+    others = [
+        name
+        for name, node in view.nodes.items()
+        if node.op.startswith("Placeholder")
+        or (name in subject.variables and name not in counts)
+        or node.op in ("IteratorGetNext", "QueueDequeueV2", "QueueDequeueManyV2")
+    ]
+    found = view.descendants(counts, control=False) - view.descendants(others, control=False)
+    ends = view.ancestors(subject.updates, control=False)
+    names = sorted(found & ends & subject.view.nodes.keys() - set(subject.writes))
+    return _one(subject, random, _typed(subject, names, (FLOAT32,)), [FLOAT16])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
-from graphmp.graph.structure.view import Port
+from graphmp.graph.edit.mark import COLLECTION as MARK
+from graphmp.graph.structure.gradient_code import gradient_nodes
+from graphmp.graph.structure.view import Port, parse_input
 from mutants.classes import fault, pick
 from mutants.constants import times
 from mutants.plant import Plant
@@ -84,3 +86,61 @@ def norm_counts_a_gradient_twice(subject: Subject, random: Any) -> Optional[Plan
         subject.read(Slot(other, 0)),
         subject.read(Slot(name, 0)),
     )
+
+
+@fault
+def clipped_in_parts(subject: Subject, random: Any) -> Optional[Plant]:
+    """Gradients of one step are clipped by two norms, each of some of them."""
+    packs = [name for name in subject.clips if subject.view.nodes[name].op == "Pack"]
+    pack = pick(random, packs) if len(packs) == 1 else None
+    if pack is None:
+        return None
+    products = [
+        name
+        for name in subject.clips
+        if subject.view.nodes[name].op == "Mul"
+        and name in subject.descendants(pack)
+        and subject.read(Slot(name, 0)).node not in subject.clips
+    ]
+    squares = subject.view.inputs(pack)
+    parts = {name: [each for each in squares if _is_of(subject, name, each)] for name in products}
+    if len(products) < 2 or any(len(found) != 1 for found in parts.values()):
+        return None
+    rest = set(random.sample(products, len(products) // 2))
+    plant = Plant(subject)
+    twins: Dict[str, Port] = {}
+    for name in [pack, *(name for name in subject.clips if name in subject.descendants(pack))]:
+        if name in products:
+            continue
+        node = subject.view.nodes[name]
+        attributes = {key: node.attr[key] for key in node.attr}
+        twins[name] = plant.add(name[len("graphmp/") :], node.op, node.input, **attributes)
+    for twin in twins.values():
+        node = plant.node(twin.node)
+        node.input[:] = [
+            str(twins[parse_input(text).node]) if parse_input(text).node in twins else text
+            for text in node.input
+        ]
+    for place, names in ((pack, set(products) - rest), (twins[pack].node, rest)):
+        node = plant.node(place)
+        node.input[:] = sorted(str(parts[name][0]) for name in names)
+        node.attr["N"].i = len(names)
+    for name in rest:
+        plant.connect(Slot(name, 1), twins[subject.read(Slot(name, 1)).node])
+    return plant.said("%d of %d gradients are clipped apart", len(rest), len(products))
+
+
+def _is_of(subject: Subject, product: str, square: Port) -> bool:
+    """Whether a square is that of the gradient in a product."""
+    return subject.read(Slot(square.node, 0)) == subject.read(Slot(product, 0))
+
+
+@fault
+def left_as_it_was(subject: Subject, random: Any) -> Optional[Plant]:
+    """Nothing was done where a clip was asked for."""
+    if not subject.clips or not gradient_nodes(subject.before):
+        return None
+    plant = Plant(subject)
+    plant.graph.CopyFrom(subject.original)
+    plant.graph.collection_def[MARK].CopyFrom(subject.converted.collection_def[MARK])
+    return plant.said("the graph is the original")

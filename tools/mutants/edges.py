@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 from graphmp.policy.op_sets import SWITCHES
 from mutants.classes import fault, first, pick
 from mutants.plant import Plant
-from mutants.subject import Subject
+from mutants.subject import FLOATS, Slot, Subject
 
 
 def dropped(
@@ -88,3 +88,80 @@ def control_edge_from_a_conditional(subject: Subject, random: Any) -> Optional[P
     plant = Plant(subject)
     plant.wait(reader, side)
     return plant.said("%s waits for %s, which may not run", reader, side)
+
+
+@fault
+def own_node_waits_for_an_effect(subject: Subject, random: Any) -> Optional[Plant]:
+    """A cast, or a multiplication by the scale, waits for a write or a random number."""
+    effects = [
+        name
+        for name, node in subject.before.nodes.items()
+        if name in subject.view.nodes
+        and not subject.frame(name)
+        and (name in subject.writes or node.op in ("RandomUniform", "TruncatedNormal"))
+    ]
+    names = [
+        name
+        for name in (*subject.casts, *subject.seeds)
+        if not subject.frame(name) and subject.view.consumers(name)
+    ]
+    name, other = pick(random, names), pick(random, effects)
+    if name is None or other is None or other in subject.descendants(name):
+        return None
+    outside = set(subject.outside)
+    through = subject.view.followed([name], outside.__contains__)
+    readers = {consumer.node for each in through for consumer in subject.view.consumers(each)}
+    if readers - outside <= subject.before.descendants([other]):
+        return None
+    plant = Plant(subject)
+    plant.wait(name, other)
+    return plant.said("%s waits for %s", name, other)
+
+
+@fault
+def step_initialises_the_scale(subject: Subject, random: Any) -> Optional[Plant]:
+    """What groups a step's writes also runs the initialisers of the scale."""
+    starts = [name for name in subject.own if name.endswith(("_steps/Assign", "scale/Assign"))]
+    groups = [
+        name
+        for name, node in subject.before.nodes.items()
+        if node.op == "NoOp"
+        and name in subject.view.nodes
+        and subject.before.ancestors([name]) & set(subject.updates)
+    ]
+    name = pick(random, groups)
+    if name is None or not starts or set(starts) & subject.view.ancestors([name]):
+        return None
+    plant = Plant(subject)
+    for other in starts:
+        plant.wait(name, other)
+    return plant.said("%s waits for %s", name, ", ".join(starts))
+
+
+@fault
+def unrelated_write_gated(subject: Subject, random: Any) -> Optional[Plant]:
+    """A write that is run alone goes by the flag of a step, and so runs all of it."""
+    flags = sorted({subject.read(Slot(name, 1)) for name in subject.switches})
+    ends = {name for name in subject.updates for name in subject.before.descendants([name])}
+    writes = [
+        name
+        for name in subject.writes
+        if subject.view.nodes[name].op in ("AssignAdd", "AssignAddVariableOp")
+        and not subject.frame(name)
+        and subject.read(Slot(name, 1)).node in subject.before.nodes
+        and name not in ends
+        and not subject.before.descendants([name]) & ends
+    ]
+    name, flag = pick(random, writes), pick(random, flags)
+    if name is None or flag is None or flag.node in subject.descendants(name):
+        return None
+    value = subject.read(Slot(name, 1))
+    dtype = subject.dtype(value)
+    plant = Plant(subject)
+    zeros = plant.add("loss_scale/skip/zeros", "ZerosLike", [value], T=dtype)
+    if dtype in FLOATS:
+        zeros = plant.add("loss_scale/skip/none", "Neg", [zeros], T=dtype)
+    plant.connect(
+        Slot(name, 1), plant.add("loss_scale/skip/value", "Select", [flag, value, zeros], T=dtype)
+    )
+    return plant.said("%s goes by %s", name, flag)

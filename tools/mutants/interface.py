@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
-from graphmp.graph.structure.view import Port
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.io.messages import parse, serialize
+from graphmp.graph.structure.view import Port, parse_input
 from mutants.classes import fault, pick
 from mutants.edges import dropped
 from mutants.plant import Plant
@@ -173,3 +176,99 @@ def variable_changed(subject: Subject, random: Any) -> Optional[Plant]:
 def _is_reference(subject: Subject, port: Port) -> bool:
     found = subject.port_type(port)
     return found is None or found.is_ref
+
+
+@fault
+def beside_the_nodes(subject: Subject, random: Any) -> Optional[Plant]:
+    """Tags, asset files, the graph of objects or the versions of the GraphDef are others."""
+    plant = Plant(subject)
+    graph = plant.graph
+    how = random.choice(["tags", "asset files", "objects", "producer", "consumer"])
+    if how == "tags":
+        graph.meta_info_def.tags.append("serve")
+    elif how == "asset files":
+        asset = graph.asset_file_def.add(filename="another")
+        asset.tensor_info.name = "%s:0" % random.choice(sorted(subject.before.nodes))
+    elif how == "producer":
+        graph.graph_def.versions.producer -= 1
+    elif how == "consumer":
+        graph.graph_def.versions.min_consumer += 1
+    elif hasattr(graph, "object_graph_def"):
+        graph.object_graph_def.nodes.add()
+    return plant.said("the %s are others", how)
+
+
+@fault
+def own_variable_described_otherwise(subject: Subject, random: Any) -> Optional[Plant]:
+    """A variable of the scale is listed as trainable, as a part, or as one of another kind."""
+    key = tf.GraphKeys.GLOBAL_VARIABLES
+    listed = (
+        subject.converted.collection_def[key].bytes_list.value
+        if key in collections(subject)
+        else ()
+    )
+    own = [place for place, data in enumerate(listed) if data.find(b"graphmp/") >= 0]
+    place = pick(random, own)
+    found = None if place is None else parse("tensorflow.VariableDef", listed[place])
+    if found is None or not found.variable_name.startswith("graphmp/"):
+        return None
+    how = random.choice(["trainable", "a part", "of another kind"])
+    if how == "trainable":
+        found.trainable = True
+    elif how == "a part":
+        found.save_slice_info_def.full_name = "whole"
+        found.save_slice_info_def.full_shape.append(1)
+    else:
+        found.is_resource = not found.is_resource
+    plant = Plant(subject)
+    plant.graph.collection_def[key].bytes_list.value[place] = serialize(found)
+    return plant.said("%s is listed as %s", found.variable_name, how)
+
+
+@fault
+def context_changed(subject: Subject, random: Any) -> Optional[Plant]:
+    """The context of a loop or a branch has another pivot, or lacks one of its contents."""
+    kinds = {"cond_context": "CondContextDef", "while_context": "WhileContextDef"}
+    keys = [
+        key
+        for key in collections(subject)
+        if key in kinds and key in subject.original.collection_def
+    ]
+    key = pick(random, keys)
+    if key is None:
+        return None
+    plant = Plant(subject)
+    listed = plant.graph.collection_def[key].bytes_list.value
+    place = random.randrange(len(listed))
+    context = parse("tensorflow." + kinds[key], listed[place])
+    inside = [
+        name for name in context.values_def.values if name.split(":")[0] in subject.before.nodes
+    ]
+    if context.context_name not in str(subject.original.collection_def[key]) or not inside:
+        return None
+    if random.random() < 0.5:
+        context.pivot_name = random.choice(
+            [name for name in inside if name != context.pivot_name] or inside
+        )
+    else:
+        context.values_def.values.remove(random.choice(inside))
+    listed[place] = serialize(context)
+    return plant.said("the context %s is another", context.context_name)
+
+
+@fault
+def node_renamed(subject: Subject, random: Any) -> Optional[Plant]:
+    """A node of the original has another name, in a graph whose names the rewrite keeps."""
+    if subject.engine != "rewrite":
+        return None
+    name = pick(random, sorted(subject.before.nodes.keys() & subject.view.nodes.keys()))
+    if name is None:
+        return None
+    plant = Plant(subject)
+    other = name + "_other"
+    for node in plant.graph.graph_def.node:
+        node.name = other if node.name == name else node.name
+        for place, text in enumerate(node.input):
+            if parse_input(text).node == name:
+                node.input[place] = text.replace(name, other, 1)
+    return plant.said("%s is called %s", name, other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from graphmp.graph.structure.view import Port
+from mutants.casts import BFLOAT16, FLOAT16
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import FLOAT32, Slot, Subject
@@ -100,3 +101,21 @@ def once_more(subject: Subject, random: Any, names: Any) -> Optional[Plant]:
     )
     plant.connect(slot, again)
     return plant.said("%s reads %s with the scale taken once more", slot.node, name)
+
+
+@fault
+def scaled_and_unscaled_twice(subject: Subject, random: Any) -> Optional[Plant]:
+    """Gradients are multiplied by the square of the scale, and divided by it; some are half."""
+    behind = subject.view.descendants(subject.seeds, control=False)
+    if not subject.unscales or not any(
+        subject.dtype(Port(name, 0)) in (FLOAT16, BFLOAT16) for name in behind
+    ):
+        return None
+    plant = Plant(subject)
+    for name in (*subject.seeds, *subject.unscales):
+        node = subject.view.nodes[name]
+        again = plant.add(
+            "loss_scale/again", node.op, [Port(name, 0), node.input[1]], T=node.attr["T"].type
+        )
+        plant.read_instead(subject.readers(Port(name, 0)), again)
+    return plant.said("%d seeds and gradients are scaled twice", len(subject.seeds))

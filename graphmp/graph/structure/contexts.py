@@ -20,12 +20,10 @@ _KINDS = {
 }
 
 
-def context_names(key: str, data: Sequence[bytes]) -> List[str]:
-    """The names of a collection's contexts, in its order."""
+def contexts(key: str, data: Sequence[bytes]) -> List[Any]:
+    """The contexts of a collection, in its order."""
     return [
-        context.context_name
-        for context in (parse(_KINDS[key], each) for each in data)
-        if context is not None
+        context for context in (parse(_KINDS[key], each) for each in data) if context is not None
     ]
 
 

@@ -1,0 +1,117 @@
+"""What a node runs, it runs in the original: writes, random numbers, reads of queues, prints.
+
+A gated write runs what its flag depends on besides, and so do nodes behind it. A clipped gradient
+runs what its norm is taken of.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import operator
+from typing import Any, Container, Dict, Iterator, List, Mapping
+
+from graphmp.graph.structure.branches import Conditions
+from graphmp.graph.structure.order import whole_order
+from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import NEXT_ITERATIONS, READS, VARIABLE_OPS
+from graphmp.verify.formulas import mentioned
+from graphmp.verify.sides import Fault
+
+_EMPTY: Conditions = frozenset()
+_NONE = VARIABLE_OPS | READS  # stateful ops that change nothing
+
+
+class _Effects:
+    """The effects of each node in both graphs, as sets of bits."""
+
+    def __init__(self, body: Any):
+        sides, gates, copies = body.sides, body.gates, body.erasure.copies
+        self._sides = sides
+        of_scales = {name for scale in body.scales.dynamic for name in scale.adapted}
+        self.names: List[str] = [
+            *(name for name in sides.before.view.nodes if self._has_effect(name)),
+            *sorted(of_scales),
+        ]
+        self._bits = {name: 1 << place for place, name in enumerate(self.names)}
+        self.before = self._run_by(sides.before.view, {}, {})
+        writes = {
+            name: name if name in gates.of else body.order.stands_for(name)
+            for name in {*gates.of, *sides.added}
+        }
+        originals = {name: copies.get(write, write) for name, write in writes.items()}
+        known = {
+            name: self.before[write] for name, write in originals.items() if write in self.before
+        }
+        self.after = self._run_by(sides.after.view, known, body.clips.multiplied)
+
+    def _has_effect(self, name: str) -> bool:
+        node = self._sides.before.view.nodes[name]
+        return node.op not in _NONE and (
+            self._sides.before.is_stateful(name) or self._sides.before.state.is_write(name)
+        )
+
+    def _run_by(
+        self, view: GraphView, known: Mapping[str, int], clipped: Container[str]
+    ) -> Dict[str, int]:
+        """The effects behind each node, in the same iteration of a loop.
+
+        Not behind the norm of a clip, and of some nodes those that are known.
+        """
+        found: Dict[str, int] = collections.defaultdict(int)
+        for name in whole_order(view):
+            bits = self._bits.get(name, 0)
+            inputs = view.inputs(name)[: 1 if name in clipped else None]
+            for other in (*(port.node for port in inputs), *view.controls(name)):
+                if view.nodes[other].op not in NEXT_ITERATIONS:
+                    bits |= found[other]
+            found[name] = known.get(name, bits)
+        return dict(found)
+
+    def spelled(self, bits: int) -> str:
+        """The first of some effects."""
+        return next(name for place, name in enumerate(self.names) if bits >> place & 1)
+
+
+def effect_faults(body: Any) -> Iterator[Fault]:
+    """Nodes that run something with an effect that they do not run in the original.
+
+    Not those that die with a skipped step, as constants in a conditional do.
+
+    Args:
+        body: the body, from body.py.
+    """
+    sides, scales, gates = body.sides, body.scales, body.gates
+    effects = _Effects(body)
+    conditions = (sides.before.conditions, sides.after.conditions)
+    for name, bits in effects.after.items():
+        more = bits & ~effects.before.get(name, bits)
+        if more and not conditions[1].get(name, _EMPTY) - conditions[0].get(name, _EMPTY):
+            yield Fault(name, "runs %s, which it does not in the original" % effects.spelled(more))
+    for name, found in gates.of.items():
+        for gate in found:
+            if gate.value == gate.predicate:  # of a write without inputs that could be dead
+                continue
+            more = effects.after[gate.value.node] & ~effects.before.get(
+                body.erasure.copies.get(name, name), -1
+            )
+            if more:
+                yield Fault(
+                    name, "runs %s, which it does not in the original" % effects.spelled(more)
+                )
+    for scale in scales.dynamic:
+        together = functools.reduce(
+            operator.or_,
+            (
+                effects.before.get(body.erasure.copies.get(name, name), 0)
+                for name, found in gates.of.items()
+                if any(scale.name in mentioned(gate.flag) for gate in found)
+            ),
+            0,
+        )
+        more = effects.after[scale.finite.node] & ~together
+        if more and together:
+            yield Fault(
+                scale.finite.node,
+                "runs %s, and no write of its step does in the original" % effects.spelled(more),
+            )
