@@ -119,7 +119,7 @@ def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:
 
 
 def fits(values: np.ndarray, dtype: int) -> bool:
-    """Whether numbers that aren't 0 or infinite are neither in half precision."""
+    """Whether no number becomes 0 or infinite in half precision that isn't so already."""
     size = np.abs(values)
     return bool(
         np.all(

@@ -124,27 +124,22 @@ class Precision:
         seeds = starts or {name for name in known if is_one(self._after, name)}
         losses = {loss for name in seeds for loss in self._differentiated(name)}
         yield from self._found(losses, "and a loss")
-        losses &= self._after.nodes.keys()
-        terms = self._after.traced(losses, lambda name: name in losses or self._adds(name))
-        read = {port.node for name in terms for port in self._after.inputs(name)}
-        sums = {name for name in read if self._after.nodes[name].op in _REDUCTIONS}
-        scalars = sums | {name for name in read if self._after.nodes[name].op == "Const"}
-        while True:
-            more = {
-                name
-                for name in terms - scalars
-                if all(port.node in scalars for port in self._after.inputs(name))
-            }
-            if not more:
-                break
-            scalars |= more
-        yield from self._found(
-            (scalars & (terms | sums)) - self._gradients - losses, "and a term of a loss"
-        )
+        terms = self._terms(losses & self._after.nodes.keys())
+        yield from self._found(terms - self._gradients - losses, "and a term of a loss")
 
-    def _adds(self, name: str) -> bool:
-        """Whether a node adds up terms of a loss, or weighs one."""
-        return self._after.nodes[name].op in _OF_TERMS
+    def _terms(self, losses: Set[str]) -> Set[str]:
+        """What losses add up or weigh: sums over elements, and what is made of these alone."""
+        view = self._after
+        adding = view.traced(
+            losses, lambda name: name in losses or view.nodes[name].op in _OF_TERMS
+        )
+        read = {port.node for name in adding for port in view.inputs(name)}
+        sums = {name for name in read if view.nodes[name].op in _REDUCTIONS}
+        scalars = sums | {name for name in read if view.nodes[name].op == "Const"}
+        for name in whole_order(view):
+            if name in adding and all(port.node in scalars for port in view.inputs(name)):
+                scalars.add(name)
+        return scalars & (adding | sums)
 
     def _differentiated(self, name: str) -> Iterator[str]:
         """Losses whose gradients start from an initial one, which may be scaled.

@@ -17,6 +17,14 @@ def converted(original, **flags):
     return found.parsed() if hasattr(found, "parsed") else found
 
 
+def original_and_converted(model, **flags):
+    """The graph of a model, which is built by a function, and the rewrite's conversion of it."""
+    with tf.Graph().as_default():
+        model()
+        original = tf.train.export_meta_graph()
+    return original, converted(original, **flags)
+
+
 def open_claims(original, other, expected=None):
     """The claims about a conversion that failed or could not be proved, by name."""
     return {

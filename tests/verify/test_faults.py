@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import parse
 from graphmp.verify import verify
-from tests.support.proved import converted, open_claims
+from tests.support.proved import Planted, converted, open_claims, original_and_converted
 from tests.support.training_graphs import SHAPES
 
 SCALE = "graphmp/loss_scale/"
@@ -32,19 +32,11 @@ def model():
 @pytest.fixture(scope="module")
 def graphs():
     """The model, and its conversion with a dynamic scale and a clip."""
-    with tf.Graph().as_default():
-        model()
-        original = tf.train.export_meta_graph()
-    return original, converted(original, clip_norm=1.0)
+    return original_and_converted(model, clip_norm=1.0)
 
 
-class Planted:
-    """A copy of a converted graph, to be spoilt."""
-
-    def __init__(self, converted):
-        self.meta_graph = tf.MetaGraphDef()
-        self.meta_graph.CopyFrom(converted)
-        self.nodes = {node.name: node for node in self.meta_graph.graph_def.node}
+class Spoilt(Planted):
+    """A copy of the model's conversion, or of another one, to be spoilt."""
 
     def ours(self, name):
         """A node of the scale."""
@@ -54,13 +46,6 @@ class Planted:
         """Gives a constant another value."""
         tensor = self.nodes[name].attr["value"].tensor
         tensor.CopyFrom(tf.make_tensor_proto(np.asarray(value, tf.make_ndarray(tensor).dtype)))
-
-    def add(self, name, op, inputs, **attributes):
-        """Adds a node."""
-        node = self.meta_graph.graph_def.node.add(name=name, op=op, input=inputs)
-        for key, value in attributes.items():
-            node.attr[key].CopyFrom(value)
-        self.nodes[name] = node
 
     def update(self, variable):
         """The update of a variable."""
@@ -81,13 +66,7 @@ def unscales(graph):
 
 
 def divided_by_one(graph):
-    graph.add(
-        "graphmp/one",
-        "Const",
-        [],
-        dtype=tf.AttrValue(type=1),
-        value=tf.AttrValue(tensor=tf.make_tensor_proto(1.0)),
-    )
+    graph.constant("graphmp/one", 1.0)
     unscales(graph)[0].input[1] = "graphmp/one"
 
 
@@ -388,7 +367,7 @@ def test_unspoilt(graphs):
 def test_fault(graphs, fault):
     """A fault is found."""
     original, converted = graphs
-    planted = Planted(converted)
+    planted = Spoilt(converted)
     fault(planted)
     assert planted.meta_graph != converted
     assert not verify(original, planted.meta_graph).ok
@@ -403,7 +382,7 @@ def test_scaled_where_it_is_fetched():
     with tf.Graph().as_default():
         SHAPES["fed_to_another_copy"].build()
         original = tf.train.export_meta_graph()
-    planted = Planted(converted(original))
+    planted = Spoilt(converted(original))
     one = next(
         node
         for node in unscales(planted)
@@ -424,7 +403,7 @@ def test_contexts_in_another_order():
         loss = tf.reduce_mean(tf.square(tf.matmul(sum(chosen), tf.get_variable("w", [8, 8]))))
         tf.train.GradientDescentOptimizer(0.1).minimize(loss)
         original = tf.train.export_meta_graph()
-    planted = Planted(converted(original))
+    planted = Spoilt(converted(original))
     contexts = planted.meta_graph.collection_def["cond_context"].bytes_list.value
     assert verify(original, planted.meta_graph).ok
     contexts[:] = [contexts[1], contexts[0], *contexts[2:]]

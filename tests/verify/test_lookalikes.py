@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.verify import verify
-from tests.support.proved import Planted, converted, open_claims
+from tests.support.proved import Planted, open_claims, original_and_converted
 
 HALF, FLOAT, DOUBLE = (dtype.as_datatype_enum for dtype in (tf.float16, tf.float32, tf.float64))
 SCALE = "graphmp/loss_scale/"
@@ -36,10 +36,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def graphs():
-    with tf.Graph().as_default():
-        model()
-        original = tf.train.export_meta_graph()
-    return original, converted(original, clip_norm=1.0)
+    return original_and_converted(model, clip_norm=1.0)
 
 
 def in_half(graph, name, key="T", slots=None):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Dict, Optional
 
 from graphmp.graph.edit.mark import COLLECTION as MARK
-from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.view import Port, parse_input
 from mutants.classes import fault, pick
 from mutants.constants import times
@@ -138,7 +137,7 @@ def _is_of(subject: Subject, product: str, square: Port) -> bool:
 @fault
 def left_as_it_was(subject: Subject, random: Any) -> Optional[Plant]:
     """Nothing was done where a clip was asked for."""
-    if not subject.clips or not gradient_nodes(subject.before):
+    if not subject.clips:
         return None
     plant = Plant(subject)
     plant.graph.CopyFrom(subject.original)
