@@ -7,15 +7,16 @@ from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optio
 
 from graphmp.graph.shapes.shapes import with_inferred_shapes
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
-from graphmp.policy.reason import Reason
+from graphmp.policy.reason import MEASURED, Reason
 from graphmp.rewrite import pins, ranges
 from graphmp.rewrite.calibration import overflowed
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.node_times import NodeTimes
-from graphmp.rewrite.paint import HALF, Paint, ahead_of_allow, paint
+from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.placement_by_time import Timed, all_half, loosened, place_by_time
 from graphmp.rewrite.problem import Problem
+from graphmp.rewrite.times_as_reasons import little
 from graphmp.rewrite.units import TypedGraph, Unit
 from graphmp.scaling.losses.allreduce import with_reduces
 from graphmp.scaling.plan.fetched_gradients import under_its_name
@@ -74,6 +75,26 @@ def decided(problem: Problem, settled: Mapping[Unit, Paint] = MappingProxyType({
     times = NodeTimes(graph, prediction, problem.body.name)
     timed = place_by_time(graph, groups, wanted, dtype, times, prediction.costs)
     return Decisions(graph, groups, wanted, timed.placed, timed)
+
+
+def in_float32_again(problem: Problem, earlier: Decisions) -> Decisions:
+    """Decisions on a body that measured times left in float32, after its loss scale was taken away.
+
+    Times aren't asked again: without the scale's nodes they may decide otherwise. The placement on
+    record is that of the body with a scale, by which a file of costs is known again.
+
+    Args:
+        problem: the body without a scale.
+        earlier: the decisions on it with a scale.
+    """
+    graph, groups, wanted = painted(problem)
+    known = dict(earlier.units())
+    other = Paint(FLOAT, Reason(MEASURED, little(problem.config.compute_dtype)))
+    placed = [
+        known.get(unit, other) if p.colour in (FREE, HALF) else p
+        for unit, p in zip(graph.units, wanted)
+    ]
+    return Decisions(graph, groups, wanted, placed, earlier.timed)
 
 
 def in_half(problem: Problem) -> Decisions:

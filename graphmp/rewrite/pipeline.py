@@ -5,6 +5,7 @@ It works on a copy of the given graph.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
@@ -22,7 +23,7 @@ from graphmp.process_memory import collector_paused, give_back
 from graphmp.report.record import Record
 from graphmp.rewrite import check
 from graphmp.rewrite.apply import apply, look_at_gradients
-from graphmp.rewrite.decisions import Decisions, decided
+from graphmp.rewrite.decisions import Decisions, decided, in_float32_again
 from graphmp.rewrite.problem import Problem, problems
 from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.record import Notes, noted, record
@@ -89,10 +90,9 @@ def rewrite(
             conversion's result.
     """
     op_defs = OpDefs(meta_graph)
-    changed, facts = _changed(meta_graph, op_defs, config, policy, recorded, solve)
-    if _only_scales(changed, config):
-        unscaled = replace(config, loss_scale="none")
-        changed, facts = _changed(meta_graph, op_defs, unscaled, policy, recorded, solve)
+    change = functools.partial(_changed, meta_graph, op_defs, policy, recorded)
+    by_times = bool(config.costs) and config.loss_scale == "dynamic"
+    changed, facts = _by_times(change, config, solve) if by_times else change(config, solve)
     give_back()
     check.check_types(
         view_of(changed), OpDefs(changed) if changed.graph_def.library.function else op_defs
@@ -100,18 +100,33 @@ def rewrite(
     return Rewriting(check.loaded(meta_graph, changed), facts)
 
 
-def _only_scales(changed: StoredMetaGraph, config: Config) -> bool:
-    """Whether measured times left all in float32, which a dynamic scale only makes slower."""
-    asked = bool(config.costs) and config.loss_scale == "dynamic"
-    return asked and not is_in_half(changed.graph_def)
+def _by_times(
+    change: Callable[[Config, Solver], Tuple[StoredMetaGraph, Record]],
+    config: Config,
+    solve: Solver,
+) -> Tuple[StoredMetaGraph, Record]:
+    """The changed graph, without a scale if times leave all in float32: it would only be slower."""
+    decisions: Dict[str, Decisions] = {}
+
+    def noting(problem: Problem) -> Decisions:
+        decisions[problem.body.name] = solve(problem)
+        return decisions[problem.body.name]
+
+    found = change(config, noting)
+    if is_in_half(found[0].graph_def):
+        return found
+    return change(
+        replace(config, loss_scale="none"),
+        lambda problem: in_float32_again(problem, decisions[problem.body.name]),
+    )
 
 
 def _changed(
     meta_graph: Readable,
     op_defs: OpDefs,
-    config: Config,
     policy: Policy,
     recorded: Sequence[RecordedCall],
+    config: Config,
     solve: Solver,
 ) -> Tuple[StoredMetaGraph, Record]:
     """The graph with all changes made, and the record of them."""
