@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import AbstractSet, Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence
 
 from graphmp.graph.edit.mark import read_mark
+from graphmp.graph.structure.calls import called, with_callers
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.policy.dtypes import HALF, dtype_text
 from graphmp.policy.op_sets import UPDATE_PREFIXES
@@ -77,10 +78,16 @@ def _half_types(body: BodyFindings) -> Iterator[str]:
 
 
 def parameters_claim(
-    body: BodyFindings, found: Mapping[str, Any], expected: Optional[Mapping[str, Any]]
+    bodies: Sequence[BodyFindings], found: Mapping[str, Any], expected: Optional[Mapping[str, Any]]
 ) -> Claim:
-    """Compare read-off parameters with the expected ones, or else with the conversion's mark."""
-    mark = read_mark(body.sides.after.meta_graph)
+    """Compare read-off parameters with the expected ones, or else with the conversion's mark.
+
+    Args:
+        bodies: the main graph and then the functions.
+        found: the parameters.
+        expected: as for `prove`.
+    """
+    mark = read_mark(bodies[0].sides.after.meta_graph)
     wanted = expected if expected is not None else mark["flags"] if mark is not None else None
     text = ", ".join(
         "%s %s" % (key, _shown(value)) for key, value in found.items() if value is not False
@@ -88,7 +95,7 @@ def parameters_claim(
     if wanted is None:
         return Claim(_NAME, NOT_APPLICABLE, "nobody says what was asked for; found: %s" % text)
     source = "asked for" if expected is not None else "claimed by the graph's mark"
-    trains = _trains(body.sides.before)
+    trains = _trains([body.sides.before for body in bodies])
     wrong = [
         (key, wanted[key])
         for key in found
@@ -106,13 +113,27 @@ def parameters_claim(
     return Claim(_NAME, PROVED, "as %s: %s" % (source, text))
 
 
-def _trains(side: Side) -> bool:
-    """Whether gradient code leads to a write of a variable that it depends on.
+def _trains(sides: Sequence[Side]) -> bool:
+    """Whether gradient code leads to a write, in the main graph or a function.
 
-    Or whether an optimizer may take its results from an accumulator, from sums or by a feed.
+    A call of a function with gradient code counts as such code.
+    """
+    inside = {side.function: gradient_nodes(side.view) for side in sides}
+    having = {function for function, gradients in inside.items() if function and gradients}
+    having = with_callers(sides[0].meta_graph.graph_def, having)
+    for side in sides:
+        calls = {name for name, node in side.view.nodes.items() if called(node, having)}
+        if _writes(side, inside[side.function] | calls):
+            return True
+    return False
+
+
+def _writes(side: Side, gradients: AbstractSet[str]) -> bool:
+    """Whether gradients lead to a write of a variable that they depend on.
+
+    Or whether an optimizer may take them from an accumulator, from sums or by a feed.
     """
     view = side.view
-    gradients = gradient_nodes(view)
     made_of = view.ancestors(gradients)
     taking = view.descendants(gradients, control=False)
     return any(

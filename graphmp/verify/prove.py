@@ -121,7 +121,7 @@ def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequenc
         _clipped(bodies),
         _types(body, functions, devices),
     )
-    return Proof((*claims, parameters_claim(body, found, expected)), found)
+    return Proof((*claims, parameters_claim(list(bodies.values()), found, expected)), found)
 
 
 def _is_built_anew(converted: tf.MetaGraphDef) -> bool:

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.edit.mark import COLLECTION
 from graphmp.graph.structure.calls import functions_by_name, functions_named
 from graphmp.policy.dtypes import BOOL, FLOAT32
 from graphmp.verify import verify
 from tests.support import hostile_graphs as hostile
-from tests.support.proved import converted, open_claims
+from tests.support.proved import converted, open_claims, original_and_converted
 from tests.support.training_inside import GRADIENTS, INSIDE, STEPS, built
 from tests.support.turns import in_turn
 
@@ -380,6 +381,36 @@ def test_fault(name, fault):
 def test_unspoilt(name):
     """The conversions that faults are planted in are proved."""
     assert not open_claims(*conversion(name))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_a_step_that_nothing_was_done_to(name):
+    """The original under the conversion's mark has no scale, which the mark says it has."""
+    original, proved = conversion(name)
+    unchanged = Planted(original).meta_graph
+    unchanged.collection_def[COLLECTION].CopyFrom(proved.collection_def[COLLECTION])
+    assert "loss_scale is none" in open_claims(original, unchanged)["parameters"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("inside", [False, True])
+def test_gradients_that_nothing_is_trained_by(inside):
+    """Such gradients need no scale, in a function too."""
+
+    def slope(x):
+        loss = tf.reduce_sum(tf.square(tf.matmul(x, tf.ones([4, 4]))))
+        return tf.gradients(loss, x)[0]
+
+    def model():
+        x = tf.placeholder(tf.float32, [4, 4], "x")
+        weight = tf.get_variable("weight", [4, 4], use_resource=True)
+        slopes = tf.function(slope)(x) if inside else slope(x)
+        tf.reduce_mean(tf.square(tf.matmul(slopes, weight)), name="steepness")
+        tf.assign(tf.get_variable("last", [4, 4], trainable=False), slopes)
+
+    original, made = original_and_converted(model)
+    assert not open_claims(original, made)
 
 
 @pytest.mark.unit
