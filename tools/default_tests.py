@@ -1,0 +1,110 @@
+"""Which tests run by default: writes tests/slow_measured.txt, the others.
+
+    python tools/suite_times.py -n 1 --json=TIMES           on each TensorFlow
+    COVERAGE_CORE=ctrace COVERAGE_FILE=DATA pytest --cov=graphmp --cov-context=test
+    python tools/default_tests.py --coverage=DATA TIMES...
+
+A test stays in the default set if it takes little, by the limits below, if it is named in
+tests/kept.txt, or if it runs lines of graphmp/ that no test of the set runs: of these the ones with
+the most new lines a second are taken first. A test of which no case stays is one line. Tests that
+were not measured are not in the table and run by default. Needs the extra `strength`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import pathlib
+import sys
+from typing import Dict, Iterable, List, Set, Tuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.support import slow  # noqa: E402
+
+RULES = ("loss_scale", "policy", "recipe", "rewrite", "scaling")
+SECONDS = {**dict.fromkeys(RULES, 0.7), "verify": 0.5}  # of a case, on the slower TensorFlow
+OTHERWISE = 0.2
+FEWEST = 3  # new lines
+HEAD = """\
+# Made by tools/default_tests.py: tests, or cases of them, that run with --slow only. Each takes
+# longer than the tool's limits, and the default tests run the same lines of graphmp/.
+"""
+Line = Tuple[str, int]
+
+
+def read_times(paths: Iterable[pathlib.Path]) -> Dict[str, float]:
+    """Seconds of each test on the TensorFlow where it takes longest."""
+    found: Dict[str, float] = {}
+    for path in paths:
+        for test, kinds in json.loads(path.read_text()).items():
+            found[test] = max(found.get(test, 0.0), sum(kinds.values()))
+    return found
+
+
+def read_lines(path: pathlib.Path) -> Dict[str, Set[Line]]:
+    """The lines that each test runs, its fixtures included; those of imports by the name ""."""
+    import coverage
+
+    data = coverage.CoverageData(str(path))
+    data.read()
+    found: Dict[str, Set[Line]] = collections.defaultdict(set)
+    for file in data.measured_files():
+        for line, contexts in data.contexts_by_lineno(file).items():
+            for context in contexts:
+                found[context.rpartition("|")[0]].add((file, line))
+    return found
+
+
+def is_quick(test: str, seconds: float) -> bool:
+    """Whether a test takes so little that it stays."""
+    return seconds < SECONDS.get(test.split("/")[1], OTHERWISE)
+
+
+def chosen(times: Dict[str, float], lines: Dict[str, Set[Line]], kept: Iterable[str]) -> Set[str]:
+    """The tests that run by default."""
+    names = set(kept)
+    found = {
+        test
+        for test, seconds in times.items()
+        if is_quick(test, seconds) or not names.isdisjoint((test, test.split("[")[0]))
+    }
+    new = {test: lines.get(test, set()) for test in times.keys() - found}
+    run = set(lines.get("", ())).union(*(lines.get(test, ()) for test in found))
+    while True:
+        new = {test: more - run for test, more in new.items() if len(more - run) >= FEWEST}
+        if not new:
+            return found
+        best = min(new, key=lambda test: (-len(new[test]) / times[test], test))
+        run |= new.pop(best)
+        found.add(best)
+
+
+def table(times: Iterable[str], stay: Set[str]) -> List[str]:
+    """The lines of the table."""
+    whole = {test.split("[")[0] for test in stay}
+    leaving = set(times) - stay
+    tests = {test if test.split("[")[0] in whole else test.split("[")[0] for test in leaving}
+    return sorted(test.partition("/")[2] for test in tests)
+
+
+def main() -> int:
+    """Write the table. Return 0."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("times", type=pathlib.Path, nargs="+", help="files of suite_times.py")
+    parser.add_argument("--coverage", type=pathlib.Path, required=True, help="the coverage's data")
+    options = parser.parse_args()
+    times = read_times(options.times)
+    stay = chosen(times, read_lines(options.coverage), slow.names(slow.KEPT))
+    slow.MEASURED.write_text(HEAD + "".join(line + "\n" for line in table(times, stay)))
+    seconds = sum(times[test] for test in stay), sum(times.values())
+    print("%d of %d tests run by default, in %.0f of %.0f s" % (len(stay), len(times), *seconds))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
