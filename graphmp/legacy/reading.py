@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import pathlib
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
 _ADAPTED = frozenset(("disable_eager_execution", "disable_v2_behavior"))
+_CONDITIONS = (ast.If, ast.IfExp, ast.Try)
 _CONTRIB = "tensorflow.contrib"
 NUMPY = "Tensor.numpy"
 
@@ -17,16 +18,20 @@ class FileFacts(NamedTuple):
     Attributes:
         plain: whether it imports `tensorflow` itself.
         adapted: whether it asks for TensorFlow 1 in a way that TensorFlow 2 has.
+        in_graphs: whether it switches eager execution off, under whatever condition.
         contrib: whether it imports a part of contrib, without a condition.
         imports: dotted names.
         names: the parts of `tensorflow` that it uses, by line.
+        sure: those that it uses under no condition, which TensorFlow's version might be.
     """
 
     plain: bool
     adapted: bool
+    in_graphs: bool
     contrib: bool
     imports: List[str]
     names: List[Tuple[int, str]]
+    sure: FrozenSet[str]
 
 
 def read(path: pathlib.Path, folder: pathlib.Path) -> Optional[FileFacts]:
@@ -50,11 +55,21 @@ def read(path: pathlib.Path, folder: pathlib.Path) -> Optional[FileFacts]:
         name.startswith(_CONTRIB) for node in tree.body for name in _imported(node, package)
     )
     adapted = any(map(_is_adapted, ast.walk(tree)))
-    return FileFacts(plain, adapted, contrib, imports, list(_used(tree)))
+    in_graphs = any(_last_name(node) in _ADAPTED for node in ast.walk(tree))
+    used = list(_used(tree))
+    maybe = {
+        id(inner)
+        for outer in ast.walk(tree)
+        if isinstance(outer, _CONDITIONS)
+        for inner in ast.walk(outer)
+    }
+    names = [(_line(node), name) for node, name in used]
+    sure = frozenset(name for node, name in used if id(node) not in maybe)
+    return FileFacts(plain, adapted, in_graphs, contrib, imports, names, sure)
 
 
-def _used(tree: ast.AST) -> Iterator[Tuple[int, str]]:
-    """Line and dotted name of each part of `tensorflow` that a file uses.
+def _used(tree: ast.AST) -> Iterator[Tuple[ast.AST, str]]:
+    """Each part of `tensorflow` that a file uses: its node, and its dotted name.
 
     For example `train.AdamOptimizer` for `tf.train.AdamOptimizer`.
     """
@@ -68,7 +83,7 @@ def _used(tree: ast.AST) -> Iterator[Tuple[int, str]]:
             )
         elif isinstance(node, ast.ImportFrom) and node.module == "tensorflow":
             aliases.update((alias.asname or alias.name, alias.name) for alias in node.names)
-            yield from ((node.lineno, alias.name) for alias in node.names if alias.name != "*")
+            yield from ((node, alias.name) for alias in node.names if alias.name != "*")
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Call)
@@ -76,14 +91,14 @@ def _used(tree: ast.AST) -> Iterator[Tuple[int, str]]:
             and node.func.attr == "numpy"
             and not node.args
         ):
-            yield node.lineno, NUMPY
+            yield node, NUMPY
         parts: List[str] = []
         inner: ast.AST = node
         while isinstance(inner, ast.Attribute):
             parts.insert(0, inner.attr)
             inner = inner.value
         if parts and isinstance(inner, ast.Name) and inner.id in aliases:
-            yield inner.lineno, ".".join(filter(None, [aliases[inner.id], *parts]))
+            yield inner, ".".join(filter(None, [aliases[inner.id], *parts]))
 
 
 def _imported(node: ast.AST, package: tuple) -> Iterator[str]:
@@ -98,10 +113,17 @@ def _imported(node: ast.AST, package: tuple) -> Iterator[str]:
             yield module + "." + alias.name if module else alias.name
 
 
+def _line(node: ast.AST) -> int:
+    return int(getattr(node, "lineno", 0))
+
+
+def _last_name(node: ast.AST) -> str:
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
 def _is_adapted(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
-        inner = getattr(node.value, "attr", getattr(node.value, "id", ""))
-        return node.attr in _ADAPTED or (node.attr == "v1" and inner == "compat")
+        return node.attr in _ADAPTED or (node.attr == "v1" and _last_name(node.value) == "compat")
     if isinstance(node, ast.Name):
         return node.id in _ADAPTED
     return any(

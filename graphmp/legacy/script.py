@@ -71,24 +71,44 @@ class Program:
         It needs TensorFlow 1 if a file imports plain `tensorflow`, and none mentions `compat.v1`,
         switches TensorFlow 2 behaviour off itself, or executes eagerly with only names that
         TensorFlow 2 has; and if a file imports a part of contrib, or a module that Keras 2 alone
-        has, whatever others mention.
+        has, whatever others mention; and if one switches eager execution off, but another, which
+        mentions no `compat.v1`, uses a part of plain `tensorflow` that TensorFlow 2 lacks.
         """
+        if internals.on_tensorflow_1():
+            return ScriptFacts(imports=self._imports())
         known = {path: facts for path, facts in self._seen.items() if facts}
-        imports = frozenset(
-            name.split(".")[0] for facts in known.values() for name in facts.imports
-        )
+        imports = self._imports()
         older = any(facts.contrib or keras_2.wanted(facts.imports) for facts in known.values())
+        in_graphs = any(facts.in_graphs for facts in known.values())
+        older = older or (
+            in_graphs
+            and any(
+                facts.plain
+                and not facts.adapted
+                and not all(map(internals.in_version_2, facts.sure))
+                for facts in known.values()
+            )
+        )
         fits = any(facts.plain for facts in known.values()) and not any(
             facts.adapted for facts in known.values()
         )
-        if internals.on_tensorflow_1() or not (fits or older):
-            return ScriptFacts(imports=imports)
-        names = [(path, line, name) for path, facts in known.items() for line, name in facts.names]
+        names = [
+            (path, line, name)
+            for path, facts in known.items()
+            if not facts.adapted
+            for line, name in facts.names
+        ]
         eager = ["%s:%d: tf.%s" % found for found in names if found[2] in _EAGER]
         asks = older or not all(internals.in_version_2(name) for _, _, name in names)
+        if not (fits or older):
+            return ScriptFacts(False, "", asks, imports)
         if eager and not asks:
             return ScriptFacts(eagerly=eager[0], imports=imports)
         return ScriptFacts(True, "", asks, imports)
+
+    def _imports(self) -> FrozenSet[str]:
+        known = filter(None, self._seen.values())
+        return frozenset(name.split(".")[0] for facts in known for name in facts.imports)
 
     def add_file(self, path: pathlib.Path) -> None:
         """Read a file that the program runs, and what it imports of its author's."""

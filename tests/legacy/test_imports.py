@@ -728,6 +728,17 @@ def test_the_table_alone_knows_the_replacements():
     ] == ["table.py"]
 
 
+IN_GRAPHS = """
+import tensorflow as tf
+if hasattr(tf.compat, 'v1'):
+    tf.compat.v1.disable_eager_execution()
+import model
+"""
+ONLY_SOMETIMES = """
+import tensorflow as tf
+if tf.__version__ < '2':
+    tf.set_random_seed(1)
+"""
 NEEDED = [
     ({"train.py": "import tensorflow as tf"}, True),
     ({"train.py": "def main():\n  from tensorflow.contrib import slim"}, True),
@@ -771,6 +782,20 @@ NEEDED = [
         },
         False,
     ),
+    ({"train.py": IN_GRAPHS, "model.py": "import tensorflow as tf\ntf.get_variable"}, True),
+    ({"train.py": IN_GRAPHS, "model.py": "import tensorflow as tf\ntf.matmul"}, False),
+    ({"train.py": IN_GRAPHS, "model.py": ONLY_SOMETIMES}, False),
+    (
+        {"train.py": IN_GRAPHS, "model.py": "import tensorflow as tf\ntf = tf.compat.v1\ntf.log"},
+        False,
+    ),
+    (
+        {
+            "train.py": "import tensorflow as tf\ntf.compat.v1.logging\nimport model",
+            "model.py": "import tensorflow as tf\ntf.get_variable",
+        },
+        False,
+    ),
     ({"train.py": "import tensorflow\nprint 1"}, False),
     ({"train.py": "import tensorflow, broken", "broken.py": "print 1"}, True),
 ]
@@ -783,6 +808,15 @@ def test_needed(tmp_path, files, answer):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     assert legacy.written(tmp_path / "train.py").needs_version_1 is (answer and not ON_1)
+
+
+@pytest.mark.unit
+def test_what_a_program_lacks_that_selects_its_version(tmp_path):
+    (tmp_path / "train.py").write_text("import tensorflow.compat.v1 as tf\nimport model")
+    for text, lacks in (("tf.matmul", False), ("tf.get_variable", True)):
+        (tmp_path / "model.py").write_text("import tensorflow as tf\n" + text)
+        facts = legacy.written(tmp_path / "train.py")
+        assert (facts.needs_version_1, facts.asks_for_version_1) == (False, lacks and not ON_1)
 
 
 @pytest.mark.unit

@@ -119,7 +119,8 @@ def test_every_kind_of_data_can_be_made(scripts, tmp_path):
 
     assert {"mnist", "bought", "spoken", "permuted"} <= set(script_data.KINDS)
     for kind in ("segmented", "written", "people", "bought", "visits", "voices", "articles",
-                 "lines", "named"):  # fmt: skip
+                 "lines", "named", "architectures", "domains", "scenes", "turned",
+                 "subwords"):  # fmt: skip
         folder = tmp_path / kind
         folder.mkdir()
         script_data.KINDS[kind](folder)

@@ -101,3 +101,26 @@ def people(folder: pathlib.Path) -> None:
         for number in range(8):
             image = np.roll(_gradient(72, 72, person), number, 1)
             files.picture(place / ("person%d_%04d.png" % (person, number)), image)
+
+
+def domains(folder: pathlib.Path) -> None:
+    """Pictures of 64 by 64 of two kinds, one upside down, to train and to test on."""
+    for name, flip in (("A", 1), ("B", -1)):
+        for part, count in (("train", 6), ("test", 2)):
+            place = folder / (part + name)
+            place.mkdir(parents=True, exist_ok=True)
+            for number in range(count):
+                picture = _gradient(64, 64, number)[::flip].copy()
+                files.picture(place / ("%d.png" % number), picture)
+
+
+def scenes(folder: pathlib.Path) -> None:
+    """Pictures of 64 by 64 in a folder, and the classes of their pixels in another."""
+    for name in ("images", "classes"):
+        (folder / name).mkdir(exist_ok=True)
+    for number in range(8):
+        mask = np.zeros((64, 64), np.uint8)
+        mask[number : number + 32, 8:48] = 1 + number % 2
+        shown = _gradient(64, 64, number) + 20 * mask[..., None]
+        files.picture(folder / "images" / ("%d.png" % number), shown)
+        files.picture(folder / "classes" / ("%d.png" % number), np.stack([mask] * 3, -1))

@@ -92,3 +92,14 @@ def visits(folder: pathlib.Path) -> None:
         (user + 1, (start + 3 * k) % 40 + 1) for user, start in enumerate(starts) for k in range(12)
     ]
     files.rows(folder / "made.txt", visited, " ")
+
+
+def architectures(folder: pathlib.Path) -> None:
+    """Networks as lists of 60 numbers below 21, their errors, and the same lists once more."""
+    random = np.random.RandomState(0)
+    for name, count in (("train", 200), ("test", 20)):
+        networks = random.randint(1, 21, (count, 60))
+        errors = (networks.mean(1) - 8.0) / 5.0
+        files.rows(folder / ("encoder.%s.input" % name), networks.tolist(), " ")
+        files.rows(folder / ("decoder.%s.target" % name), networks.tolist(), " ")
+        files.rows(folder / ("encoder.%s.target" % name), np.round(errors, 4)[:, None].tolist())

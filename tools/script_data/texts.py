@@ -168,3 +168,33 @@ def lines(folder: pathlib.Path) -> None:
             " ".join("abcdefgh"[each:] for each in row) for row in random.randint(0, 7, (count, 9))
         ]
         (folder / ("%s.txt" % name)).write_text("\n".join(rows) + "\n")
+
+
+def turned(folder: pathlib.Path) -> None:
+    """Lines of the ten digits and the same lines backwards, to train, develop and test on."""
+    random = np.random.RandomState(0)
+    digits = [[str(digit)] for digit in range(10)]
+    for part, count in (("train", 640), ("dev", 64), ("test", 64), ("vocab", 0)):
+        lines = [random.randint(0, 10, random.randint(5, 12)).tolist() for _ in range(count)]
+        (folder / part).mkdir(exist_ok=True)
+        files.rows(folder / part / "source.txt", lines or digits, " ")
+        files.rows(folder / part / "target.txt", [line[::-1] for line in lines] or digits, " ")
+
+
+def subwords(folder: pathlib.Path) -> None:
+    """Sentences of two languages in pieces, whole sentences of the second, and all the pieces."""
+    random = np.random.RandomState(0)
+    pieces = ["\u2581%s%s" % pair for pair in zip("abcdefghijklmnopqrst", "uvwxyz" * 4)]
+    for name in ("segmented", "prepro"):
+        (folder / name).mkdir(exist_ok=True)
+    for part, count in (("train", 320), ("eval", 16)):
+        lines = [random.randint(0, 20, random.randint(4, 9)).tolist() for _ in range(count)]
+        for language, step in (("de", 1), ("en", -1)):
+            texts = [" ".join(pieces[each] for each in line[::step]) + "\n" for line in lines]
+            written = folder / "segmented" / ("%s.%s.bpe" % (part, language))
+            written.write_text("".join(texts), encoding="utf-8")
+            whole = "".join(texts).replace("\u2581", "")
+            (folder / "prepro" / ("%s.%s" % (part, language))).write_text(whole)
+    known = ["<pad>", "<unk>", "<s>", "</s>", *pieces]
+    text = "".join("%s\t0\n" % piece for piece in known)
+    (folder / "segmented" / "bpe.vocab").write_text(text, encoding="utf-8")
