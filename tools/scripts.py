@@ -49,10 +49,11 @@ script for which they are too new counts as one that doesn't run. "2to3" among t
 of Python made Python 3 of the files. On a busy machine not every project got its turn on both
 TensorFlows; EAST and tacotron had not made a step after 50 processor seconds on 1.15.5, and have no
 row there. Those with 0 steps were interrupted before their first one, and count as not running.
-Made %s, the projects up to rnn-text-classification-tf a day before, while graphmp was being
-changed: those up to DCGAN-tensorflow by an earlier state, with NumPy 2.4 and up to 60 processor
-seconds a run, the others with up to 50; those after rnn-text-classification-tf with NumPy 2.4, and
-UGATIT, a graph of 36,000 nodes, with up to 110; the float16
+Made %s, the projects up to rnn-text-classification-tf a day before, except maml on
+1.15.5, while graphmp was being changed: those up to DCGAN-tensorflow by an earlier state, with
+NumPy 2.4 and up to 60 processor seconds a run, the others with up to 50; those after
+rnn-text-classification-tf with NumPy 2.4 and up to 60, and UGATIT, a graph of 36,000 nodes, with up
+to 110 and on 2.21 alone; the float16
 runs of EAST, tacotron and draw earlier than their float32 runs.
 
 """
