@@ -39,17 +39,7 @@ def found(meta_graph):
 AS_ONE_CALL = {"given_by_another_gradient"}
 
 
-QUICK = (
-    "Pong_model",
-    "vae__model",
-    "dcgan",
-    "Word2Vec",
-    "tfcnn",
-    "UNetCoreograph",
-    "faceid",
-    "captured__charrnn",
-    "DeepSpeech",
-)
+QUICK = ("Pong_model", "vae__model", "Word2Vec", "captured__dcgan", "faceid")
 RECORDED = [
     pytest.param(
         path,

@@ -437,7 +437,7 @@ def test_long_cycle_takes_no_stack_and_little_time():
     assert time.process_time() - start < 2
 
 
-@recorded()
+@recorded(slice(1, None, 3), slow=slice(None))
 def test_recorded_graphs_in_every_form(paths, tmp_path):
     for path in paths:
         graph = read_graph(path)
