@@ -25,9 +25,9 @@ sys.path.insert(0, str(ROOT))
 from tests.support import slow  # noqa: E402
 
 RULES = ("loss_scale", "policy", "recipe", "rewrite", "scaling")
-SECONDS = {**dict.fromkeys(RULES, 0.7), "verify": 0.5}  # of a case, on the slower TensorFlow
-OTHERWISE = 0.2
-FEWEST = 3  # new lines
+SECONDS = {**dict.fromkeys(RULES, 0.6), "verify": 0.4}  # of a case, on the slower TensorFlow
+OTHERWISE = 0.15
+FEWEST = 4  # new lines
 HEAD = """\
 # Made by tools/default_tests.py: tests, or cases of them, that run with --slow only. Each takes
 # longer than the tool's limits, and the default tests run the same lines of graphmp/.

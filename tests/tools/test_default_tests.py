@@ -29,7 +29,7 @@ def test_quick_and_kept_tests_stay_whatever_they_run(tool):
         "tests/cli/test_a.py::test_slow": 0.3,
         "tests/cli/test_a.py::test_kept[one]": 9.0,
         "tests/cli/test_a.py::test_kept[two]": 9.0,
-        "tests/rewrite/test_a.py::test_rule": 0.6,
+        "tests/rewrite/test_a.py::test_rule": 0.5,
         "tests/rewrite/test_a.py::test_slow_rule": 0.8,
     }
     stay = tool.chosen(times, {}, ["tests/cli/test_a.py::test_kept"])
