@@ -43,7 +43,7 @@ def test_of_slow_tests_the_fewest_seconds_for_new_lines_stay(tool):
     times = {"tests/cli/test_a.py::test_" + name: 1.0 for name in ("a", "b", "c")}
     a, b, c = times
     times[b] = 5.0
-    run = {"": lines(1), a: lines(1, 2, 3, 4), b: lines(2, 3, 4, 5, 6), c: lines(1, 7, 8)}
+    run = {"": lines(1), a: lines(1, 2, 3, 4, 5), b: lines(2, 3, 4, 5, 6, 7), c: lines(1, 8, 9)}
     assert tool.chosen(times, run, []) == {a}  # the others add two lines
 
 
