@@ -1,13 +1,16 @@
 """Which tests run by default: writes tests/slow_measured.txt, the others.
 
+With an empty tests/slow_measured.txt, so that all are measured:
+
     python tools/suite_times.py -n 1 --json=TIMES           on each TensorFlow
-    COVERAGE_CORE=ctrace COVERAGE_FILE=DATA pytest --cov=graphmp --cov-context=test
-    python tools/default_tests.py --coverage=DATA TIMES...
+    python tools/mutation.py cover FOLDER                   on one
+    python tools/default_tests.py --coverage=FOLDER/coverage TIMES...
 
 A test stays in the default set if it takes little, by the limits below, if it is named in
 tests/kept.txt, or if it runs lines of graphmp/ that no test of the set runs: of these the ones with
-the most new lines a second are taken first. A test of which no case stays is one line. Tests that
-were not measured are not in the table and run by default. Needs the extra `strength`.
+the most new lines a second are taken first, until none has as many as FEWEST. A test of which no
+case stays is one line. Tests that were not measured are not in the table and run by default. Needs
+the extras `test` and `strength`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import json
 import pathlib
 import sys
 from typing import Dict, Iterable, List, Set, Tuple
+
+from covered import covered
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -30,7 +35,7 @@ OTHERWISE = 0.15
 FEWEST = 4  # new lines
 HEAD = """\
 # Made by tools/default_tests.py: tests, or cases of them, that run with --slow only. Each takes
-# longer than the tool's limits, and the default tests run the same lines of graphmp/.
+# longer than the tool's limits, and runs at most three lines of graphmp/ that no default test runs.
 """
 Line = Tuple[str, int]
 
@@ -45,16 +50,10 @@ def read_times(paths: Iterable[pathlib.Path]) -> Dict[str, float]:
 
 
 def read_lines(path: pathlib.Path) -> Dict[str, Set[Line]]:
-    """The lines that each test runs, its fixtures included; those of imports by the name ""."""
-    import coverage
-
-    data = coverage.CoverageData(str(path))
-    data.read()
+    """The lines that each test runs; those that ran outside of tests by the name ""."""
     found: Dict[str, Set[Line]] = collections.defaultdict(set)
-    for file in data.measured_files():
-        for line, contexts in data.contexts_by_lineno(file).items():
-            for context in contexts:
-                found[context.rpartition("|")[0]].add((file, line))
+    for file, line, test in covered(path):
+        found[test].add((file, line))
     return found
 
 
@@ -96,7 +95,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("times", type=pathlib.Path, nargs="+", help="files of suite_times.py")
-    parser.add_argument("--coverage", type=pathlib.Path, required=True, help="the coverage's data")
+    parser.add_argument(
+        "--coverage", type=pathlib.Path, required=True, help="data of mutation.py cover"
+    )
     options = parser.parse_args()
     times = read_times(options.times)
     stay = chosen(times, read_lines(options.coverage), slow.names(slow.KEPT))

@@ -38,6 +38,8 @@ import tempfile
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from covered import covered
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("rewrite/placement.py", "rewrite/paint.py", "scaling", "loss_scale", "recipe/creation.py")
 SEED = 20161123
@@ -199,21 +201,13 @@ def _covering(folder: pathlib.Path) -> Dict[str, Dict[int, Set[str]]]:
 
     A line counts only if it runs within a test.
     """
-    import coverage
-
-    data = coverage.CoverageData(str(folder / "coverage"))
-    data.read()
-    covering: Dict[str, Dict[int, Set[str]]] = {}
-    for path in data.measured_files():
-        lines = {
-            line: {context.split("|")[0] for context in contexts if context}
-            for line, contexts in data.contexts_by_lineno(path).items()
-        }
-        covering[path[path.rindex("graphmp/") :]] = {
-            0: set().union(*lines.values()) if lines else set(),
-            **lines,
-        }
-    return covering
+    found: Dict[str, Dict[int, Set[str]]] = {}
+    for path, line, test in covered(folder / "coverage"):
+        if test:
+            tests = found.setdefault(path[path.rindex("graphmp/") :], collections.defaultdict(set))
+            tests[line].add(test)
+            tests[0].add(test)
+    return found
 
 
 class Choice:

@@ -49,12 +49,15 @@ script for which they are too new counts as one that doesn't run. "2to3" among t
 of Python made Python 3 of the files. On a busy machine not every project got its turn on both
 TensorFlows; EAST and tacotron had not made a step after 50 processor seconds on 1.15.5, and have no
 row there. Those with 0 steps were interrupted before their first one, and count as not running.
-Made %s, the projects up to rnn-text-classification-tf a day before, except maml on
-1.15.5, while graphmp was being changed: those up to DCGAN-tensorflow by an earlier state, with
-NumPy 2.4 and up to 60 processor seconds a run, the others with up to 50; those after
-rnn-text-classification-tf with NumPy 2.4 and up to 60, and UGATIT, a graph of 36,000 nodes, with up
-to 110 and on 2.21 alone; the float16
-runs of EAST, tacotron and draw earlier than their float32 runs.
+The rows were made on several days, while graphmp was being changed, the last ones on %s:
+
+- up to DCGAN-tensorflow: 2026-11-24, by an earlier state, with NumPy 2.4, at most 60 processor
+  seconds a run
+- from there to rnn-text-classification-tf: 2026-11-24, at most 50; maml on 1.15.5: 2026-11-25
+- after it: 2026-11-25, with NumPy 2.4, at most 60; UGATIT, a graph of 36,000 nodes: at most 110, on
+  2.21 alone
+
+The float16 runs of EAST, tacotron and draw are older than their float32 runs.
 
 """
 

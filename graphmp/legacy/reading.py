@@ -6,7 +6,7 @@ import ast
 import pathlib
 from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
-_ADAPTED = frozenset(("disable_eager_execution", "disable_v2_behavior"))
+_EAGER_OFF = frozenset(("disable_eager_execution", "disable_v2_behavior"))
 _CONDITIONS = (ast.If, ast.IfExp, ast.Try)
 _CONTRIB = "tensorflow.contrib"
 NUMPY = "Tensor.numpy"
@@ -55,17 +55,22 @@ def read(path: pathlib.Path, folder: pathlib.Path) -> Optional[FileFacts]:
         name.startswith(_CONTRIB) for node in tree.body for name in _imported(node, package)
     )
     adapted = any(map(_is_adapted, ast.walk(tree)))
-    in_graphs = any(_last_name(node) in _ADAPTED for node in ast.walk(tree))
+    in_graphs = any(_last_name(node) in _EAGER_OFF for node in ast.walk(tree))
     used = list(_used(tree))
-    maybe = {
-        id(inner)
-        for outer in ast.walk(tree)
-        if isinstance(outer, _CONDITIONS)
-        for inner in ast.walk(outer)
-    }
     names = [(_line(node), name) for node, name in used]
-    sure = frozenset(name for node, name in used if id(node) not in maybe)
+    always = set(_unconditional(tree))
+    sure = frozenset(name for node, name in used if node in always)
     return FileFacts(plain, adapted, in_graphs, contrib, imports, names, sure)
+
+
+def _unconditional(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a file that are under no condition."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, _CONDITIONS):
+            yield node
+            waiting.extend(ast.iter_child_nodes(node))
 
 
 def _used(tree: ast.AST) -> Iterator[Tuple[ast.AST, str]]:
@@ -123,9 +128,9 @@ def _last_name(node: ast.AST) -> str:
 
 def _is_adapted(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
-        return node.attr in _ADAPTED or (node.attr == "v1" and _last_name(node.value) == "compat")
+        return node.attr in _EAGER_OFF or (node.attr == "v1" and _last_name(node.value) == "compat")
     if isinstance(node, ast.Name):
-        return node.id in _ADAPTED
+        return node.id in _EAGER_OFF
     return any(
-        "compat.v1" in name or name.rpartition(".")[2] in _ADAPTED for name in _imported(node, ())
+        "compat.v1" in name or name.rpartition(".")[2] in _EAGER_OFF for name in _imported(node, ())
     )

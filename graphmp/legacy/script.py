@@ -32,6 +32,11 @@ class ScriptFacts(NamedTuple):
     imports: FrozenSet[str] = frozenset()
 
 
+def _is_older(facts: reading.FileFacts) -> bool:
+    """Whether a file needs TensorFlow 1 for what it uses, and doesn't ask for it itself."""
+    return facts.plain and not facts.adapted and not all(map(internals.in_version_2, facts.sure))
+
+
 class Program:
     """The files of a program that its author wrote: those known so far, and what they import.
 
@@ -74,21 +79,15 @@ class Program:
         has, whatever others mention; and if one switches eager execution off, but another, which
         mentions no `compat.v1`, uses a part of plain `tensorflow` that TensorFlow 2 lacks.
         """
-        if internals.on_tensorflow_1():
-            return ScriptFacts(imports=self._imports())
         known = {path: facts for path, facts in self._seen.items() if facts}
-        imports = self._imports()
-        older = any(facts.contrib or keras_2.wanted(facts.imports) for facts in known.values())
-        in_graphs = any(facts.in_graphs for facts in known.values())
-        older = older or (
-            in_graphs
-            and any(
-                facts.plain
-                and not facts.adapted
-                and not all(map(internals.in_version_2, facts.sure))
-                for facts in known.values()
-            )
+        imports = frozenset(
+            name.split(".")[0] for facts in known.values() for name in facts.imports
         )
+        if internals.on_tensorflow_1():
+            return ScriptFacts(imports=imports)
+        older = any(facts.contrib or keras_2.wanted(facts.imports) for facts in known.values())
+        if any(facts.in_graphs for facts in known.values()):
+            older = older or any(map(_is_older, known.values()))
         fits = any(facts.plain for facts in known.values()) and not any(
             facts.adapted for facts in known.values()
         )
@@ -101,14 +100,10 @@ class Program:
         eager = ["%s:%d: tf.%s" % found for found in names if found[2] in _EAGER]
         asks = older or not all(internals.in_version_2(name) for _, _, name in names)
         if not (fits or older):
-            return ScriptFacts(False, "", asks, imports)
+            return ScriptFacts(asks_for_version_1=asks, imports=imports)
         if eager and not asks:
             return ScriptFacts(eagerly=eager[0], imports=imports)
         return ScriptFacts(True, "", asks, imports)
-
-    def _imports(self) -> FrozenSet[str]:
-        known = filter(None, self._seen.values())
-        return frozenset(name.split(".")[0] for facts in known for name in facts.imports)
 
     def add_file(self, path: pathlib.Path) -> None:
         """Read a file that the program runs, and what it imports of its author's."""

@@ -425,7 +425,7 @@ def test_the_command_is_there_before_tensorflow():
 
 
 @pytest.mark.unit
-@recorded(slice(1, None, 3), slow=slice(None))
+@recorded()
 def test_a_real_graph(paths, capsys):
     path = next(
         (path for path in paths if path.name == "DeepBlurt__vae__model.ckpt.meta"), paths[0]
