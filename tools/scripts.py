@@ -55,7 +55,7 @@ The rows were made on several days, while graphmp was being changed, the last on
   seconds a run
 - from there to rnn-text-classification-tf: 2026-11-24, at most 50; maml on 1.15.5: 2026-11-25
 - after it: 2026-11-25, with NumPy 2.4, at most 60; UGATIT, a graph of 36,000 nodes: at most 110, on
-  2.21 alone
+  2.21 alone; OpenSeq2Seq on 1.15.5: at most 110
 
 The float16 runs of EAST, tacotron and draw are older than their float32 runs.
 
