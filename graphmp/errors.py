@@ -262,6 +262,11 @@ CODES = {
         "Tuning keeps float32, or couldn't tell which type is faster.",
         "None is needed where float32 is faster; else do as the reason in the message says.",
     ),
+    "GMP126": Code(
+        0,
+        "A Saver's checkpoints don't hold the loss scale: it starts anew when one is restored.",
+        "Make the Saver with write_version=tf.train.SaverDef.V2.",
+    ),
 }
 
 

@@ -4,13 +4,14 @@ With an empty tests/slow_measured.txt, so that all are measured:
 
     python tools/suite_times.py -n 1 --json=TIMES           on each TensorFlow
     python tools/mutation.py cover FOLDER                   on one
-    python tools/default_tests.py --coverage=FOLDER/coverage TIMES...
+    python tools/mutation.py run FOLDER                     there too
+    python tools/default_tests.py --measured=FOLDER TIMES...
 
 A test stays in the default set if it takes little, by the limits below, if it is named in
-tests/kept.txt, or if it runs lines of graphmp/ that no test of the set runs: of these the ones with
-the most new lines a second are taken first, until none has as many as FEWEST. A test of which no
-case stays is one line. Tests that were not measured are not in the table and run by default. Needs
-the extras `test` and `strength`.
+tests/kept.txt, if it was the first to find a planted fault, or if it runs lines of graphmp/ that no
+test of the set runs: of these the ones with the most new lines a second are taken first, until none
+has as many as FEWEST. A test of which no case stays is one line. Tests that were not measured are
+not in the table and run by default. Needs the extras `test` and `strength`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ sys.path.insert(0, str(ROOT))
 from tests.support import slow  # noqa: E402
 
 RULES = ("loss_scale", "policy", "recipe", "rewrite", "scaling")
-SECONDS = {**dict.fromkeys(RULES, 0.6), "verify": 0.4}  # of a case, on the slower TensorFlow
-OTHERWISE = 0.15
+SECONDS = {**dict.fromkeys(RULES, 0.3), "verify": 0.2}  # of a case, on the slower TensorFlow
+OTHERWISE = 0.1
 FEWEST = 4  # new lines
 HEAD = """\
 # Made by tools/default_tests.py: tests, or cases of them, that run with --slow only. Each takes
@@ -55,6 +56,12 @@ def read_lines(path: pathlib.Path) -> Dict[str, Set[Line]]:
     for file, line, test in covered(path):
         found[test].add((file, line))
     return found
+
+
+def read_finders(path: pathlib.Path) -> Set[str]:
+    """The tests that found a planted fault first."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return {row["killed by"] for row in rows if row["killed by"]}
 
 
 def is_quick(test: str, seconds: float) -> bool:
@@ -96,11 +103,12 @@ def main() -> int:
     )
     parser.add_argument("times", type=pathlib.Path, nargs="+", help="files of suite_times.py")
     parser.add_argument(
-        "--coverage", type=pathlib.Path, required=True, help="data of mutation.py cover"
+        "--measured", type=pathlib.Path, required=True, help="the folder of mutation.py"
     )
     options = parser.parse_args()
     times = read_times(options.times)
-    stay = chosen(times, read_lines(options.coverage), slow.names(slow.KEPT))
+    kept = read_finders(options.measured / "mutants.jsonl").union(slow.names(slow.KEPT))
+    stay = chosen(times, read_lines(options.measured / "coverage"), kept)
     slow.MEASURED.write_text(HEAD + "".join(line + "\n" for line in table(times, stay)))
     seconds = sum(times[test] for test in stay), sum(times.values())
     print("%d of %d tests run by default, in %.0f of %.0f s" % (len(stay), len(times), *seconds))

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional
 from graphmp.graph.io.messages import parse
 from graphmp.graph.structure.values import strings
 from graphmp.graph.structure.view import Port, parse_input
+from graphmp.policy.op_sets import RESTORES
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Sides
@@ -196,6 +197,6 @@ class Checkpoints:
     def _is_prefix(self, name: str, prefix: Port) -> bool:
         """Whether a node's own restore ops read the same checkpoint."""
         restores = [
-            n for n in self._before.ancestors([name]) if self._before.nodes[n].op == "RestoreV2"
+            n for n in self._before.ancestors([name]) if self._before.nodes[n].op in RESTORES
         ]
         return any(self._before.inputs(n)[0] == prefix for n in restores)

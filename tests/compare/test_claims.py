@@ -217,7 +217,7 @@ def test_nothing_to_prove_is_no_proof():
         {"compute_dtype": "bfloat16"},
     ],
 )
-@recorded(slice(0, None, 2), slow=slice(1, None, 2))
+@recorded(slice(1, None, 3), slow=slice(None))
 def test_recorded_graphs_pass_and_are_explained(paths, flags):
     step = 4 if len(paths) > 4 else 2
     for path in paths[len(flags) % step :: step]:

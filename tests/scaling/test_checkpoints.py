@@ -12,6 +12,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.verify import verify
 from tests.support.models import TARGETS, VECTORS, two_layers
 from tests.support.scaled import changed
 from tests.support.training import state
@@ -22,7 +23,7 @@ SCALE, GOOD, SKIPPED = (
 )
 
 
-def built(use_resource=False, names=(), sharded=False):
+def built(use_resource=False, names=(), **saver):
     """A graph with a Saver and an init op; `names` are the names of additional variables."""
     with tf.Graph().as_default():
         x, y = (
@@ -35,7 +36,7 @@ def built(use_resource=False, names=(), sharded=False):
             tf.get_variable(name, [3])
         tf.train.AdamOptimizer(0.01).minimize(loss, name="train")
         tf.global_variables_initializer()
-        return tf.train.export_meta_graph(saver_def=tf.train.Saver(sharded=sharded).saver_def)
+        return tf.train.export_meta_graph(saver_def=tf.train.Saver(**saver).saver_def)
 
 
 def converted(original, **options):
@@ -197,6 +198,28 @@ def test_the_collection_lists_the_scales_state():
             SCALE,
             SKIPPED,
         ]
+
+
+@pytest.mark.parametrize("of_conversion", [False, True])
+def test_the_first_format_has_no_scale(of_conversion, tmp_path):
+    """Such a checkpoint is one file without an index: TensorFlow wrote them until 0.12."""
+    first_format = {"write_version": tf.train.SaverDef.V1}
+    original = built(**first_format)
+    rewriting = graphmp.convert(
+        built(**(first_format if of_conversion else {})),
+        loss_scale_initial=64.0,
+        loss_scale_growth_interval=2,
+    )
+    mixed = rewriting.meta_graph
+    first = run(mixed if of_conversion else original, 2, save=str(tmp_path / "first"))
+    assert not (tmp_path / "first.index").exists()
+    second = run(mixed, restore=str(tmp_path / "first"))
+    assert models(second) == models(first) and second[SCALE] == 64.0
+    run(mixed, 2, save=str(tmp_path / "second"))
+    assert run(mixed, restore=str(tmp_path / "second"))[SCALE] == (64.0 if of_conversion else 128.0)
+    said = [row["node"] for row in rewriting.report["warnings"] if row["code"] == "GMP126"]
+    assert said == (["save/save"] if of_conversion else [])
+    assert not of_conversion or verify(original, mixed).ok
 
 
 def test_restore_of_a_float32_checkpoint_by_a_new_saver(tmp_path):

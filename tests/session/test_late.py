@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -127,6 +129,21 @@ def test_a_late_saver_restores_a_float32_checkpoint(session, tmp_path):
     saver.restore(session, path)
     np.testing.assert_array_equal(session.run("layer0/w:0"), expected)
     if has_scale(session):
+        assert session.run("graphmp/loss_scale/current:0") == 2.0**15
+    session.run("train", FEED)
+
+
+def test_a_late_saver_of_the_first_format_starts_the_scale_anew(session, tmp_path):
+    """It doesn't save the scale, which is said once."""
+    savers = [tf.train.Saver(write_version=tf.train.SaverDef.V1) for _ in range(2)]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        path = savers[0].save(session, str(tmp_path / "first"))
+    assert sum("GMP126" in str(each.message) for each in found) == has_scale(session)
+    session.run("train", FEED)
+    savers[1].restore(session, path)
+    if has_scale(session):
+        assert session.run("graphmp/loss_scale/good_steps:0") == 0
         assert session.run("graphmp/loss_scale/current:0") == 2.0**15
     session.run("train", FEED)
 

@@ -25,12 +25,12 @@ def lines(*numbers):
 
 def test_quick_and_kept_tests_stay_whatever_they_run(tool):
     times = {
-        "tests/cli/test_a.py::test_quick": 0.1,
+        "tests/cli/test_a.py::test_quick": 0.05,
         "tests/cli/test_a.py::test_slow": 0.3,
         "tests/cli/test_a.py::test_kept[one]": 9.0,
         "tests/cli/test_a.py::test_kept[two]": 9.0,
-        "tests/rewrite/test_a.py::test_rule": 0.5,
-        "tests/rewrite/test_a.py::test_slow_rule": 0.8,
+        "tests/rewrite/test_a.py::test_rule": 0.2,
+        "tests/rewrite/test_a.py::test_slow_rule": 0.4,
     }
     stay = tool.chosen(times, {}, ["tests/cli/test_a.py::test_kept"])
     assert times.keys() - stay == {
@@ -57,3 +57,10 @@ def test_times_are_those_of_the_slower_run(tool, tmp_path):
     for name, seconds in (("1", 0.5), ("2", 0.25)):
         (tmp_path / name).write_text(json.dumps({"t": {"run": seconds, "other": 0.5}}))
     assert tool.read_times([tmp_path / "1", tmp_path / "2"]) == {"t": 1.0}
+
+
+def test_what_found_a_planted_fault_is_known(tool, tmp_path):
+    rows = [{"killed by": "tests/a.py::test_a"}, {"killed by": ""}]
+    (tmp_path / "mutants.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert tool.read_finders(tmp_path / "mutants.jsonl") == {"tests/a.py::test_a"}
+    assert tool.read_finders(tmp_path / "none") == set()

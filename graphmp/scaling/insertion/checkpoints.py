@@ -7,6 +7,8 @@
    checkpoint has none. TensorFlow has no op to restore optional entries. The checkpoint's index
    tells which exist: it is a table of uncompressed keys whose beginnings may be omitted if they are
    shared with the previous key (1.15.5, 2.21).
+4. TensorFlow's first format, which Savers wrote until 0.12, has no index: a checkpoint in it isn't
+   given the scale, and restoring it initialises the scale.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from graphmp.loss_scale.scales import make, state_for_functions
 from graphmp.loss_scale.scales import read as read_scale
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import STRING
+from graphmp.policy.op_sets import RESTORES, SAVES
 from graphmp.policy.reason import LOSS_SCALE_STATE, Reason
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -32,6 +35,10 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 _SCOPE = "loss_scale/saver"  # below `graphmp/`
 _INITIALISED = Reason(LOSS_SCALE_STATE, "initialised with the model's variables")
 _SAVED = Reason(LOSS_SCALE_STATE, "saved with the model's variables")
+UNSAVED = (
+    "it writes checkpoints in TensorFlow's first format, which don't hold the loss scale: "
+    "it starts anew when one is restored"
+)
 _RESTORED = Reason(
     LOSS_SCALE_STATE, "restored with the model's variables, where the checkpoint has it"
 )
@@ -59,27 +66,33 @@ def initialise(graph: TrainingGraph, editor: Editor, states: Sequence[ScaleState
 
 def save_and_restore(
     view: GraphView, editor: Editor, part: Fragment, states: Sequence[ScaleState]
-) -> None:
+) -> List[str]:
     """Let each Saver that saves a trained variable save and restore the scales.
 
-    Nodes are added to `part`.
+    Nodes are added to `part`. Returns the save ops that don't save the scales: they write
+    TensorFlow's first format.
     """
+    unsaved = []
     trained = {variable for state in states for variable in state.trained}
     variables = [variable for state in states for variable in state.variables]
     for save, restore_op, prefix in _savers(view, trained):
         scope = "%s/%s" % (_SCOPE, save.rsplit("/", 1)[0])
         with part.building(), own_scope(scope):
-            values = [part.port(read_scale(variable)) for variable in variables]
             restored = _restore(part.input(prefix, STRING), variables)
+            editor.wait_for(restore_op, [restored.name])
+            editor.changed[restore_op] = _RESTORED
+            if editor.nodes[save].op != "SaveV2":
+                unsaved.append(save)
+                continue
+            values = [part.port(read_scale(variable)) for variable in variables]
         _save_more(
             editor, save, [variable.op.name for variable in variables], values, "graphmp/" + scope
         )
-        node = editor.nodes[save]
-        node.attr["dtypes"].list.type.extend(
+        editor.nodes[save].attr["dtypes"].list.type.extend(
             variable.dtype.base_dtype.as_datatype_enum for variable in variables
         )
-        editor.wait_for(restore_op, [restored.name])
-        editor.changed.update({save: _SAVED, restore_op: _RESTORED})
+        editor.changed[save] = _SAVED
+    return unsaved
 
 
 def saved_late(
@@ -87,7 +100,7 @@ def saved_late(
     config: Config,
     scales: Sequence[Mapping[str, Any]],
     trained: AbstractSet[str],
-) -> Tuple[Set[str], Set[str]]:
+) -> Tuple[Set[str], Set[str], List[str]]:
     """Let the Savers of a graph save and restore scales that another graph has.
 
     Args:
@@ -97,7 +110,8 @@ def saved_late(
         trained: the variables that the losses of all scales train.
 
     Returns:
-        Names of the changed nodes, and of the added ones that aren't the scales' own.
+        Names of the changed nodes, of the added ones that aren't the scales' own, and of the save
+        ops that don't save the scales.
     """
     editor, part = Editor(meta_graph.graph_def), Fragment()
     states = []
@@ -109,13 +123,12 @@ def saved_late(
                 else make(config, row["scope"]).variables
             )
         states.append(ScaleState(variables, trained))
-    save_and_restore(GraphView(meta_graph.graph_def), editor, part, states)
+    unsaved = save_and_restore(GraphView(meta_graph.graph_def), editor, part, states)
     part.splice(editor, meta_graph, {})
     own = tuple("%s/%s/" % (SCOPE, row["scope"]) for row in scales)
     savers = "%s/%s/" % (SCOPE, _SCOPE)
-    return set(editor.changed), {
-        name for name in editor.added if name.startswith(savers) or not name.startswith(own)
-    }
+    added = {name for name in editor.added if name.startswith(savers) or not name.startswith(own)}
+    return set(editor.changed), added, unsaved
 
 
 def _init_ops(graph: TrainingGraph, trained: AbstractSet[str]) -> List[str]:
@@ -152,7 +165,7 @@ def _savers(view: GraphView, trained: AbstractSet[str]) -> Iterator[Tuple[str, s
     for name, node in view.nodes.items():
         scope = name.rpartition("/")[0]
         if (
-            node.op != "SaveV2"
+            node.op not in SAVES
             or scope in seen
             or not trained & set(strings(view.nodes[view.inputs(name)[1].node]))
         ):
@@ -160,7 +173,7 @@ def _savers(view: GraphView, trained: AbstractSet[str]) -> Iterator[Tuple[str, s
         restores = [
             other
             for other, n in view.nodes.items()
-            if n.op == "RestoreV2" and other.rpartition("/")[0] == scope
+            if n.op in RESTORES and other.rpartition("/")[0] == scope
         ]
         restore_op = "%s/restore_all" % scope
         if restores and restore_op in view.nodes and view.nodes[restore_op].op == "NoOp":
@@ -189,7 +202,10 @@ def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], 
 
 
 def _restore(prefix: Any, variables: List[Any]) -> Any:
-    """An op that restores variables from a checkpoint that has them, or else initialises them."""
+    """An op that restores variables from a checkpoint that has them, or else initialises them.
+
+    A checkpoint without an index has none.
+    """
     index = tf.matching_files(tf.strings.join([prefix, ".index"]))
     names = [variable.op.name for variable in variables]
     pattern = r"\C*%s\C*" % min(names).replace("graphmp", "", 1)

@@ -47,7 +47,12 @@ from graphmp.policy.dtypes import BOOL, FLOAT32
 from graphmp.policy.op_sets import ENTERS, EXITS
 from graphmp.policy.reason import FINITE_CHECK, SCALE, Done, Reason
 from graphmp.scaling.insertion.arithmetic import Arithmetic
-from graphmp.scaling.insertion.checkpoints import ScaleState, initialise, save_and_restore
+from graphmp.scaling.insertion.checkpoints import (
+    UNSAVED,
+    ScaleState,
+    initialise,
+    save_and_restore,
+)
 from graphmp.scaling.insertion.first_step import FirstStep
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.insertion.gates import GateInsertion
@@ -134,7 +139,8 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     late = _gate_behind(graph, editor, part, plan, made_inside, result) if plan.behind else {}
     if config.loss_scale == "dynamic":
         initialise(graph, editor, states)
-        save_and_restore(graph.view, editor, part, states)
+        unsaved = save_and_restore(graph.view, editor, part, states)
+        result.warnings.extend(warning("GMP126", name, UNSAVED) for name in unsaved)
     _splice(
         graph, editor, part, made, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True}, result
     )

@@ -16,13 +16,15 @@ from graphmp.graph.state.live import ancestors, variable_op
 from graphmp.graph.structure.values import strings
 from graphmp.graph.structure.view import GraphView
 from graphmp.graph.structure.walk import reached
+from graphmp.policy.op_sets import RESTORES, SAVES
+from graphmp.recipe.say import say
 from graphmp.report.record import Record
-from graphmp.scaling.insertion.checkpoints import saved_late
+from graphmp.scaling.insertion.checkpoints import UNSAVED, saved_late
 from graphmp.session.live.clones import Clones
 from graphmp.session.live.nodes import LiveNodes
 from graphmp.session.live.stand_ins import StandIns
 
-_SAVES = ("SaveV2", "RestoreV2")
+_SAVER_OPS = SAVES | RESTORES
 _MARKS = ("^", "loc:@")  # ahead of names, in inputs and in `_class`
 _Key = FrozenSet[bytes]
 
@@ -75,7 +77,7 @@ class LateSavers:
 
     def _savers_behind(self, op: Any) -> Set[Any]:
         if op not in self._behind:
-            self._behind[op] = {other for other in ancestors([op]) if other.type in _SAVES}
+            self._behind[op] = {other for other in ancestors([op]) if other.type in _SAVER_OPS}
         return self._behind[op]
 
     def mapped(self, nodes: LiveNodes, ops: List[Any]) -> LiveNodes:
@@ -84,7 +86,7 @@ class LateSavers:
         late = {
             _scope(op): op
             for op in sorted(unknown, key=lambda op: str(op.name))
-            if op.type in _SAVES and not nodes.knows(op.name)
+            if op.type in _SAVER_OPS and not nodes.knows(op.name)
         }
         for scope, op in late.items():
             nodes = self._mapped(nodes, scope, _of_saver(op, scope))
@@ -92,7 +94,7 @@ class LateSavers:
 
     def _mapped(self, nodes: LiveNodes, scope: str, ops: List[Any]) -> LiveNodes:
         names = {op.name for op in ops}
-        if any(_saved(op) & self._trained for op in ops if op.type == "SaveV2"):
+        if any(_saved(op) & self._trained for op in ops if op.type in SAVES):
             key = _key(ops, scope)
             scopes = self._known_scopes(ops[0].graph)
             if key not in scopes:
@@ -108,7 +110,7 @@ class LateSavers:
             early = {
                 _scope(op): op
                 for op in graph.get_operations()
-                if op.type == "SaveV2" and op.name in self._early
+                if op.type in SAVES and op.name in self._early
             }
             self._scopes = {_key(_of_saver(op, scope), scope): scope for scope, op in early.items()}
         return self._scopes
@@ -124,7 +126,9 @@ class LateSavers:
             if op.name not in names:
                 del node.input[:]
         meta_graph.graph_def.CopyFrom(original)
-        changed, added = saved_late(meta_graph, self._config, self._scales, self._trained)
+        changed, added, unsaved = saved_late(meta_graph, self._config, self._scales, self._trained)
+        for name in unsaved:
+            say("GMP126: %s: %s" % (name, UNSAVED))
         view = GraphView(meta_graph.graph_def)
         wanted = added | (view.descendants(changed) & names)
         if not changed:
@@ -175,7 +179,7 @@ def _of_saver(op: Any, scope: str) -> List[Any]:
 
 
 def _saved(op: Any) -> Set[str]:
-    """The names under which a SaveV2 saves."""
+    """The names under which a save op saves."""
     names = op.inputs[1].op
     return set(strings(names.node_def)) if names.type == "Const" else set()
 
