@@ -11,7 +11,7 @@ import pytest
 from graphmp.config import Config
 from graphmp.policy.policy import Policy
 from graphmp.rewrite import pipeline, placement
-from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.paint import FREE, HALF, Paint
 from graphmp.rewrite.placement import SINK, SOURCE
 from tests.support import painting
 from tests.support.placed import INFINITE
@@ -120,3 +120,13 @@ def test_what_hands_half_gradients_to_an_all_reduce_is_half(joined):
 )
 def test_what_is_sent_costs_where_both_ends_are_float32(producer, readers, arcs):
     assert list(placement._sent(producer, readers, 8.0, 9)) == arcs
+
+
+def test_a_free_unit_is_no_terminal():
+    meta_graph = painting.graph("x Placeholder shape=[4,4]", "m MatMul x x", "k Abs m")
+    graph, groups, painted, *_ = pipeline.decide(
+        meta_graph, Config.make(), Policy.default("float16")
+    )[""]
+    free = [Paint(FREE, each.reason) for each in painted]
+    found = [placement.vertex_of(groups, free, unit) for unit in range(len(graph.units))]
+    assert sorted(set(found)) == list(range(SINK + 1, SINK + 1 + len(groups.members)))
