@@ -370,13 +370,29 @@ def test_gradient_code_of_loops_and_branches_is_linear():
     assert changed(expected, trained(converted.meta_graph, start=start, feed=feed)[1]) == []
 
 
-def test_a_gradient_fetched_by_name_keeps_its_value():
+def in_a_collection(meta_graph, names):
+    meta_graph.collection_def["gradients to look at"].node_list.value.extend(names)
+
+
+def in_a_signature(meta_graph, names):
+    for name in names:
+        meta_graph.signature_def["gradients"].outputs[name].name = name
+
+
+@pytest.mark.parametrize("named", [None, in_a_collection, in_a_signature])
+def test_a_gradient_fetched_by_name_keeps_its_value(named):
+    """And so does what is computed from it: the second one is of an activation."""
     meta_graph = through(BACKWARD["reversed"])
     names = [
         "gradients/dense/MatMul_grad/MatMul_1:0",
+        "gradients/dense_1/MatMul_grad/MatMul:0",
         "gradients/dense_1/BiasAdd_grad/BiasAddGrad:0",
     ]
-    converted = graphmp.convert(meta_graph, compute_dtype="float32", loss_scale=64, fetch=names)
+    if named:
+        named(meta_graph, names)
+    converted = graphmp.convert(
+        meta_graph, compute_dtype="float32", loss_scale=64, fetch=() if named else names
+    )
     with session(meta_graph) as sess:
         start = {v.op.name: sess.run(v) for v in tf.global_variables()}
         expected = sess.run(names, FEED)
@@ -384,6 +400,10 @@ def test_a_gradient_fetched_by_name_keeps_its_value():
         assert all((a == b).all() for a, b in zip(sess.run(names, FEED), expected))
     _, after = trained(meta_graph, start=start, feed=FEED)
     assert changed(after, trained(converted.meta_graph, start=start, feed=FEED)[1]) == []
+    assert any(
+        row["reason"].endswith("computed in gradients/dense_1/MatMul_grad/MatMul_graphmp_scaled")
+        for row in converted.report["changes"]
+    )
 
 
 @pytest.mark.parametrize("taken", [False, True])
