@@ -79,19 +79,12 @@ def save_and_restore(
         scope = "%s/%s" % (_SCOPE, save.rsplit("/", 1)[0])
         with part.building(), own_scope(scope):
             restored = _restore(part.input(prefix, STRING), variables)
-            editor.wait_for(restore_op, [restored.name])
-            editor.changed[restore_op] = _RESTORED
-            if editor.nodes[save].op != "SaveV2":
-                unsaved.append(save)
-                continue
-            values = [part.port(read_scale(variable)) for variable in variables]
-        _save_more(
-            editor, save, [variable.op.name for variable in variables], values, "graphmp/" + scope
-        )
-        editor.nodes[save].attr["dtypes"].list.type.extend(
-            variable.dtype.base_dtype.as_datatype_enum for variable in variables
-        )
-        editor.changed[save] = _SAVED
+        editor.wait_for(restore_op, [restored.name])
+        editor.changed[restore_op] = _RESTORED
+        if editor.nodes[save].op == "SaveV2":
+            _save_too(editor, part, save, variables, scope)
+        else:
+            unsaved.append(save)
     return unsaved
 
 
@@ -179,6 +172,20 @@ def _savers(view: GraphView, trained: AbstractSet[str]) -> Iterator[Tuple[str, s
         if restores and restore_op in view.nodes and view.nodes[restore_op].op == "NoOp":
             seen.add(scope)
             yield name, restore_op, view.inputs(restores[0])[0]
+
+
+def _save_too(
+    editor: Editor, part: Fragment, save: str, variables: Sequence[Any], scope: str
+) -> None:
+    """Let a SaveV2 save these variables too."""
+    with part.building(), own_scope(scope):
+        values = [part.port(read_scale(variable)) for variable in variables]
+    names = [variable.op.name for variable in variables]
+    _save_more(editor, save, names, values, "%s/%s" % (SCOPE, scope))
+    editor.nodes[save].attr["dtypes"].list.type.extend(
+        variable.dtype.base_dtype.as_datatype_enum for variable in variables
+    )
+    editor.changed[save] = _SAVED
 
 
 def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], scope: str) -> None:
