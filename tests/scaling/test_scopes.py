@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.io.messages import with_nodes_reversed
@@ -125,3 +126,19 @@ def test_a_shape_that_nothing_tells_is_unknown():
     built = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph))
     assert built.shape(Port("x", 0)) == [4, 3]
     assert built.shape(Port("z", 0)) is built.shape(Port("x", 1)) is None
+
+
+def test_the_result_of_an_inner_loop_is_inside_the_outer_one():
+    with tf.Graph().as_default() as nested:
+        x = tf.placeholder(tf.float32, [], "x")
+
+        def turn(i, value):
+            inner = tf.while_loop(lambda j, _: j < 2, lambda j, v: (j + 1, 2 * v), [0, value])
+            return i + 1, tf.identity(inner[1], "turned")
+
+        tf.while_loop(lambda i, _: i < 3, turn, [0, x], name="outer")
+        meta_graph = tf.train.export_meta_graph(graph=nested)
+    built = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph))
+    exits = {n.name: built.loops(n.name) for n in meta_graph.graph_def.node if n.op == "Exit"}
+    assert {len(path) for path in exits.values()} == {0, 1}
+    assert {path for path in exits.values() if path} == {built.loops("outer/turned")}
