@@ -175,17 +175,17 @@ class _ClipFinder:
 
     def _value(self, name: str, depth: int = 0) -> Optional[float]:
         """The value of a scalar node that is computed from constants alone."""
-        node = self._view.nodes[name]
+        node, inputs = self._view.nodes[name], self._inputs(name)
         if node.op == "Const":
             return number(node)
         if depth > _DEEPEST or (node.op not in _KEEP and node.op not in _ARITHMETIC):
             return None
         if node.op in _KEEP:
-            return self._value(self._inputs(name)[0], depth + 1)
-        values = [self._value(each, depth + 1) for each in self._inputs(name)]
+            return self._value(inputs[0], depth + 1) if inputs else None
+        values = [self._value(each, depth + 1) for each in inputs]
         if any(value is None for value in values):
             return None
         try:
             return float(_ARITHMETIC[node.op](*values))
-        except ZeroDivisionError:
+        except (ZeroDivisionError, TypeError):  # TypeError: too few inputs
             return None

@@ -17,10 +17,10 @@ pytestmark = pytest.mark.unit
 GIVEN = {"zero": np.zeros(4), "one": np.ones(4), "shape": np.array([2, 2], np.int32)}
 
 
-def followed(*lines, last_first=False, outside=()):
+def followed(*lines, last_first=False, outside=(), untyped=()):
     """The degrees in gradient code that starts from `g`; nodes in `outside` are not part of it.
 
-    With `last_first` the nodes are listed backwards.
+    With `last_first` the nodes are listed backwards; the types of those in `untyped` are unknown.
     """
     meta_graph = painting.graph(
         "g Placeholder", *["%s Const" % name for name in GIVEN], *lines, **GIVEN
@@ -36,7 +36,7 @@ def followed(*lines, last_first=False, outside=()):
         if node.op in ("TensorListFromTensor", "TensorListConcatLists")
     )
     is_float, is_list = (
-        lambda port: port.node not in ("shape", *lists),
+        lambda port: port.node not in ("shape", *lists, *untyped),
         lambda port: port.node in lists,
     )
     return degrees(

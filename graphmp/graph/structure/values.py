@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.dtypes import FLOATS
 
 MOST_READ = 1 << 20  # elements of a tensor that is expanded though its file holds fewer
 MOST_WHOLE = 1 << 12  # elements of a splat that is written whole in another dtype
@@ -27,7 +28,7 @@ def all_equal(node: tf.NodeDef, number: float) -> bool:
     if (
         node.op != "Const"
         or "value" not in node.attr
-        or not tf.as_dtype(node.attr["value"].tensor.dtype).is_floating
+        or node.attr["value"].tensor.dtype not in FLOATS
     ):
         return False
     return bool(np.all(compact(node.attr["value"].tensor).astype(np.float32) == number))
@@ -104,8 +105,10 @@ def _listed(values: np.ndarray) -> Any:
 def compact(tensor: Any) -> np.ndarray:
     """The elements of a real TensorProto, flat; the element that fills the rest occurs once.
 
-    Expanded, a few bytes may be petabytes.
+    Expanded, a few bytes may be petabytes. Of one without a type there are none.
     """
+    if not tensor.dtype:
+        return np.zeros(0, np.float32)
     if tensor.tensor_content:
         return np.asarray(tf.make_ndarray(tensor)).ravel()
     count = max(

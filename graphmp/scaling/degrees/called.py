@@ -104,7 +104,8 @@ class CalledFunctions:
             if port in arguments:
                 return int(view.nodes[port.node].attr["T"].type)
             signature = types[port.node]
-            return signature.outputs[port.output].dtype if signature is not None else 0
+            outputs = signature.outputs if signature is not None else ()
+            return outputs[port.output].dtype if port.output < len(outputs) else 0
 
         def is_list(port: Port) -> bool:
             return dtype(port) == VARIANT or dtype(port) in COMPLEX

@@ -467,7 +467,8 @@ class Analysis:
                 self._multiply(name, slot, -degree)
 
     def _multiply(self, name: str, slot: int, power: int) -> None:
-        if self._is_held(self._view.inputs(name)[slot]):
+        port = self._view.inputs(name)[slot]
+        if self._is_held(port) or not self._code.is_float(port):
             self._unclear.append(name)
         else:
             self._multiplied[name, slot] = self._multiplied.get((name, slot), 0) + power
@@ -515,9 +516,9 @@ class Analysis:
         if node.op == "Const":
             return all_equal(node, 0)
         if node.op == "Fill":
-            return self.is_zero(inputs[1].node)
+            return any(self.is_zero(port.node) for port in inputs[1:])
         if node.op in _CARRIES_ZEROS:
-            return self.is_zero(inputs[0].node)
+            return any(self.is_zero(port.node) for port in inputs[:1])
         if node.op in ("AddN", "Merge", "Pack"):
             return all(self.is_zero(port.node) for port in inputs)
         if node.op in EMPTY_LISTS | {"ZerosLike"}:

@@ -105,3 +105,13 @@ def test_functions_of_variable_type_stay():
     node = function.node_def.add(name="c", op="Const")
     node.attr["dtype"].type = tf.float16.as_datatype_enum
     assert simulated(before).meta_graph.graph_def.library == before.graph_def.library
+
+
+@pytest.mark.unit
+def test_a_cast_without_its_type_stays():
+    """TensorFlow refuses it when the graph is imported."""
+    before = painting.graph("x Placeholder shape=[2,2]", "c Cast x")
+    node = painting.nodes(before)["c"]
+    node.attr["SrcT"].type = tf.float32.as_datatype_enum
+    node.attr.pop("DstT", None)
+    assert painting.nodes(simulated(before).meta_graph)["c"] == node
