@@ -8,8 +8,8 @@ With an empty tests/slow_measured.txt, so that all are measured:
     python tools/default_tests.py --measured=FOLDER TIMES...
 
 A test stays in the default set if it takes little, by the limits below, if it is named in
-tests/kept.txt, if it was the first to find a planted fault, or if it runs lines of graphmp/ that no
-test of the set runs: of these the ones with the most new lines a second are taken first, until none
+tests/kept.txt, if it was the first to find a planted fault, if it is the quickest case of a test of
+rules, or if it runs lines of graphmp/ that no test of the set runs: of these the ones with the most new lines a second are taken first, until none
 has as many as FEWEST. A test of which no case stays is one line. Tests that were not measured are
 not in the table and run by default. Needs the extras `test` and `strength`.
 """
@@ -33,6 +33,7 @@ from tests.support import slow  # noqa: E402
 RULES = ("loss_scale", "policy", "recipe", "rewrite", "scaling")
 SECONDS = {**dict.fromkeys(RULES, 0.3), "verify": 0.2}  # of a case, on the slower TensorFlow
 OTHERWISE = 0.1
+ONE_CASE = 1.0  # seconds of the quickest case of a test of rules
 FEWEST = 4  # new lines
 HEAD = """\
 # Made by tools/default_tests.py: tests, or cases of them, that run with --slow only. Each takes
@@ -69,6 +70,16 @@ def is_quick(test: str, seconds: float) -> bool:
     return seconds < SECONDS.get(test.split("/")[1], OTHERWISE)
 
 
+def quickest_cases(times: Dict[str, float], known: Set[str]) -> Set[str]:
+    """The quickest case of each test of rules that isn't known, if it takes at most ONE_CASE."""
+    found: Dict[str, str] = {}
+    for test in sorted(times, key=lambda test: (times[test], test)):
+        name = test.split("[")[0]
+        if name not in known and test.split("/")[1] in RULES and times[test] <= ONE_CASE:
+            found.setdefault(name, test)
+    return set(found.values())
+
+
 def chosen(times: Dict[str, float], lines: Dict[str, Set[Line]], kept: Iterable[str]) -> Set[str]:
     """The tests that run by default."""
     names = set(kept)
@@ -77,6 +88,7 @@ def chosen(times: Dict[str, float], lines: Dict[str, Set[Line]], kept: Iterable[
         for test, seconds in times.items()
         if is_quick(test, seconds) or not names.isdisjoint((test, test.split("[")[0]))
     }
+    found |= quickest_cases(times, {test.split("[")[0] for test in found})
     new = {test: lines.get(test, set()) for test in times.keys() - found}
     run = set(lines.get("", ())).union(*(lines.get(test, ()) for test in found))
     while True:

@@ -30,7 +30,7 @@ def test_quick_and_kept_tests_stay_whatever_they_run(tool):
         "tests/cli/test_a.py::test_kept[one]": 9.0,
         "tests/cli/test_a.py::test_kept[two]": 9.0,
         "tests/rewrite/test_a.py::test_rule": 0.2,
-        "tests/rewrite/test_a.py::test_slow_rule": 0.4,
+        "tests/rewrite/test_a.py::test_slow_rule": 1.4,
     }
     stay = tool.chosen(times, {}, ["tests/cli/test_a.py::test_kept"])
     assert times.keys() - stay == {
@@ -64,3 +64,13 @@ def test_what_found_a_planted_fault_is_known(tool, tmp_path):
     (tmp_path / "mutants.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert tool.read_finders(tmp_path / "mutants.jsonl") == {"tests/a.py::test_a"}
     assert tool.read_finders(tmp_path / "none") == set()
+
+
+def test_one_case_of_a_test_of_rules_stays(tool):
+    times = {
+        "tests/scaling/test_a.py::test_a[%d]" % number: 0.6 - number / 10 for number in range(3)
+    }
+    assert tool.chosen(times, {}, []) == {"tests/scaling/test_a.py::test_a[2]"}
+    times["tests/scaling/test_a.py::test_a[3]"] = 0.1
+    assert tool.chosen(times, {}, []) == {"tests/scaling/test_a.py::test_a[3]"}
+    assert tool.quickest_cases({"tests/cli/test_a.py::test_a": 0.6}, set()) == set()
