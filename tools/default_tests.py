@@ -9,9 +9,10 @@ With an empty tests/slow_measured.txt, so that all are measured:
 
 A test stays in the default set if it takes little, by the limits below, if it is named in
 tests/kept.txt, if it was the first to find a planted fault, if it is the quickest case of a test of
-rules, or if it runs lines of graphmp/ that no test of the set runs: of these the ones with the most new lines a second are taken first, until none
-has as many as FEWEST. A test of which no case stays is one line. Tests that were not measured are
-not in the table and run by default. Needs the extras `test` and `strength`.
+rules, or if it runs lines of graphmp/ that no test of the set runs: of these the ones with the most
+new lines a second are taken first, until none has as many as FEWEST. A test of which no case stays
+is one line. Tests that were not measured are not in the table and run by default. Needs the extras
+`test` and `strength`.
 """
 
 from __future__ import annotations

@@ -18,6 +18,12 @@ from tests.support.training_graphs import sgd, square, vectors
 
 
 @pytest.mark.unit
+def test_the_report_names_no_clip_where_there_is_none():
+    (loss,) = graphmp.convert(shaped("plain"), compute_dtype="float32").report["losses"]
+    assert loss["unscale"] and loss["clip"] == ""
+
+
+@pytest.mark.unit
 def test_the_report_names_each_part():
     converted = graphmp.convert(
         shaped("clipped_by_the_user"), loss_scale_initial=64.0, clip_norm=5.0
