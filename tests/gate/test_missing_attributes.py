@@ -15,9 +15,7 @@ pytestmark = pytest.mark.unit
 
 
 def exported(name):
-    meta_graph = tf.MetaGraphDef()
-    meta_graph.CopyFrom(tf.train.export_meta_graph(graph=shaped(name)))
-    return meta_graph
+    return tf.train.export_meta_graph(graph=shaped(name))
 
 
 def ends_in_words(meta_graph):

@@ -202,6 +202,14 @@ def test_a_loop_variable_has_one_degree(start, step, degree, multiply, last_firs
     )
 
 
+def test_a_start_of_unknown_type_is_not_multiplied():
+    """Nodes that lack an attribute have no types."""
+    lines = [line.format(start="one") for line in LOOP]
+    lines += ["step Add switch:1 inside", "next NextIteration step"]
+    found = followed(*lines, untyped=["one"])
+    assert (found.of["merge"], found.multiply, found.unclear) == (1, {}, ["enter"])
+
+
 def test_a_list_of_what_differs_holds_unscaled_values():
     lists = [
         "a TensorListFromTensor g shape",

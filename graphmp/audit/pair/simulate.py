@@ -64,8 +64,8 @@ def _simulate(graph_def: tf.GraphDef, op_defs: OpDefs) -> Dict[str, str]:
     for node in list(graph_def.node):
         signature = op_defs.signature(node)
         outputs = signature.outputs if signature is not None else ()
-        down = node.op == "Cast" and node.attr["SrcT"].type == FLOAT32
-        if down and outputs and outputs[0].dtype in HALF:
+        rounds = node.op == "Cast" and node.attr["SrcT"].type == FLOAT32
+        if rounds and outputs and outputs[0].dtype in HALF:
             rounded[node.name] = _cast(
                 graph_def, node.name, node.name + _SUFFIX, outputs[0].dtype, FLOAT32
             )

@@ -32,13 +32,13 @@ from graphmp.policy.reason import LOSS_SCALE_STATE, Reason
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
-_SCOPE = "loss_scale/saver"  # below `graphmp/`
-_INITIALISED = Reason(LOSS_SCALE_STATE, "initialised with the model's variables")
-_SAVED = Reason(LOSS_SCALE_STATE, "saved with the model's variables")
 UNSAVED = (
     "it writes checkpoints in TensorFlow's first format, which don't hold the loss scale: "
     "it starts anew when one is restored"
 )
+_SCOPE = "loss_scale/saver"  # below `graphmp/`
+_INITIALISED = Reason(LOSS_SCALE_STATE, "initialised with the model's variables")
+_SAVED = Reason(LOSS_SCALE_STATE, "saved with the model's variables")
 _RESTORED = Reason(
     LOSS_SCALE_STATE, "restored with the model's variables, where the checkpoint has it"
 )
@@ -181,14 +181,16 @@ def _save_too(
     with part.building(), own_scope(scope):
         values = [part.port(read_scale(variable)) for variable in variables]
     names = [variable.op.name for variable in variables]
-    _save_more(editor, save, names, values, "%s/%s" % (SCOPE, scope))
+    _add_tensors(editor, save, names, values, "%s/%s" % (SCOPE, scope))
     editor.nodes[save].attr["dtypes"].list.type.extend(
         variable.dtype.base_dtype.as_datatype_enum for variable in variables
     )
     editor.changed[save] = _SAVED
 
 
-def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], scope: str) -> None:
+def _add_tensors(
+    editor: Editor, save: str, names: List[str], values: List[Port], scope: str
+) -> None:
     """Add tensors to a SaveV2, with lists of its own: another op may read the old ones."""
     node = editor.nodes[save]
     for slot, more, kind in (

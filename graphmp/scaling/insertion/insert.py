@@ -576,7 +576,8 @@ def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str
             yield warning(
                 "GMP111",
                 name,
-                "it is not linear and reads a list: it sees gradients multiplied by the loss scale",
+                "it is not linear, and reads a list or a value of unknown type: it sees gradients "
+                "multiplied by the loss scale",
             )
     if arithmetic.clipped_apart:
         scopes = ", ".join(each.scope for each in loss.scopes)
