@@ -16,7 +16,7 @@ from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HALF
 from graphmp.tf_hooks.op_definitions import defaults
 from graphmp.tf_hooks.op_defs import WIDER
 
-_HINTS = frozenset(
+HINTS = frozenset(
     ("_class", "_output_shapes", "_has_manual_control_dependencies")
 )  # hints for TensorFlow, and colocation
 _OF_ARGUMENTS = ("T", "Tin", "Tout", "output_shapes")  # of calls
@@ -48,7 +48,7 @@ def changed(
         old, new = (
             node.attr[key] if key in node.attr else unset.get(key) for node in (before, after)
         )
-        if key in _HINTS or (wider and key == _WIDER and new is not None and new.type == FLOAT32):
+        if key in HINTS or (wider and key == _WIDER and new is not None and new.type == FLOAT32):
             continue
         if old is None or new is None:
             return "has %s attribute %s, in the original %s" % (

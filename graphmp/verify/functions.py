@@ -19,12 +19,13 @@ from typing import (
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.state import writing_functions
 from graphmp.graph.structure.calls import functions_by_name
 from graphmp.naming import in_body
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
-from graphmp.verify.attributes import without_more
+from graphmp.verify.attributes import HINTS, without_more
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.degrees import ONE, Degree, Degrees
 from graphmp.verify.interface import Interface
@@ -47,6 +48,9 @@ def interface_faults(before: Any, after: Any, body: BodyFindings) -> Iterator[Fa
             yield Fault(
                 name, "has other arguments or results than in the original, or in another order"
             )
+    for place in range(len(before.signature.input_arg)):
+        if _of_argument(before, place) != _of_argument(after, place):
+            yield Fault(name, "says something else of argument %d than in the original" % place)
     if before.signature.is_stateful and not after.signature.is_stateful:
         yield Fault(name, "is said to have no state, and has in the original")
     ends = [list(function.signature.control_output) for function in (before, after)]
@@ -61,6 +65,16 @@ def interface_faults(before: Any, after: Any, body: BodyFindings) -> Iterator[Fa
             found = without_more(given, found)
         if given != found:
             yield Fault(name, "has another attribute %s than in the original" % key)
+
+
+def _of_argument(function: Any, place: int) -> Tuple[Dict[str, bytes], Optional[int]]:
+    """The attributes of an argument, and the number of the resource that it may share."""
+    attributes = function.arg_attr[place].attr if place in function.arg_attr else {}
+    shared = getattr(function, "resource_arg_unique_id", {})  # TensorFlow 1.15 has no such field
+    return (
+        {key: serialize(value) for key, value in attributes.items() if key not in HINTS},
+        shared.get(place),
+    )
 
 
 def _related(function: Any, gradients: Mapping[str, str]) -> List[str]:

@@ -34,6 +34,13 @@ def graphs():
     return original, converted(original)
 
 
+def copied(graph):
+    """A graph that may be changed."""
+    found = tf.MetaGraphDef()
+    found.CopyFrom(graph)
+    return found
+
+
 def forward(graph):
     """The function of the forward pass that a graph calls."""
     called = {node.op for node in graph.graph_def.node}
@@ -70,6 +77,10 @@ def another_attribute(graph):
     forward(graph).attr["_noinline"].b = True
 
 
+def another_attribute_of_an_argument(graph):
+    forward(graph).arg_attr[1].attr["_user_specified_name"].s = b"second"
+
+
 def no_body(graph):
     graph.graph_def.library.function.remove(forward(graph))
 
@@ -94,6 +105,7 @@ def test_unspoilt(graphs):
         another_result,
         does_not_run,
         another_attribute,
+        another_attribute_of_an_argument,
         no_body,
         types_that_do_not_agree,
     ],
@@ -101,8 +113,20 @@ def test_unspoilt(graphs):
 def test_fault(graphs, fault):
     """A fault is found."""
     original, proved = graphs
-    planted = tf.MetaGraphDef()
-    planted.CopyFrom(proved)
+    planted = copied(proved)
     fault(planted)
     assert planted != proved
+    assert not verify(original, planted).ok
+
+
+@pytest.mark.unit
+def test_arguments_that_share_a_resource(graphs):
+    """Two arguments that may be one variable are so in both graphs."""
+    original, planted = (copied(graph) for graph in graphs)
+    if not hasattr(forward(original), "resource_arg_unique_id"):
+        pytest.skip("TensorFlow 1.15 doesn't say which arguments share a resource")
+    for graph in (original, planted):
+        forward(graph).resource_arg_unique_id.update({1: 0, 2: 0})
+    assert verify(original, planted).ok
+    forward(planted).resource_arg_unique_id[2] = 1
     assert not verify(original, planted).ok
