@@ -260,3 +260,9 @@ def test_the_reason_says_what_a_float32_node_reads():
         "m": "compares with scaled gradients",
         "u": "reads unscaled gradients",
     }
+
+
+def test_a_reciprocal_beside_a_gradient_is_multiplied_twice():
+    """Once for the half precision of the op, once to the other gradient's degree."""
+    effect = followed("r Reciprocal g", "b LSTMBlockCellGrad " + "one " * 14 + "r g")
+    assert effect.multiply == {("b", 14): 2}

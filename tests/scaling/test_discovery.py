@@ -148,6 +148,12 @@ def calls(meta_graph):
     return [len(loss.scopes) for loss in losses_of(meta_graph)[1]]
 
 
+def starts_of(meta_graph):
+    """The nodes that gradients start from."""
+    losses = losses_of(meta_graph)[1]
+    return [name for loss in losses for scope in loss.scopes for name in scope.losses]
+
+
 def step(value, variables, **options):
     """A training step on the given variables."""
     gradients = tf.gradients(value, variables, **options)
@@ -229,6 +235,42 @@ def test_a_variable_is_no_given_gradient(graph):
     (loss,) = losses_of(other)[1]
     (seed,) = loss.scopes[0].seeds
     assert {node.name: node.op for node in other.graph_def.node}[seed.node] == "Placeholder"
+
+
+def test_gradient_code_ends_ahead_of_means_over_towers(graph):
+    x, w = tf.tanh(tf.placeholder(tf.float32, [4, 8], "x")), tf.get_variable("w", [8, 6])
+    gradients = tf.gradients(tf.reduce_mean(tf.square(tf.matmul(x, w))), [w])
+    tf.train.GradientDescentOptimizer(0.1).apply_gradients([(of_towers(gradients)[0], w)])
+    _, other = unnamed(graph)
+    (loss,) = losses_of(other)[1]
+    assert [
+        port.node in [node.name for node in of_op(other, "MatMul")] for port in loss.gradients
+    ] == [True]
+
+
+def test_a_bias_that_is_fed_back_is_found_behind_its_activation(graph):
+    """The sum over its broadcast dimension belongs to the addition."""
+    x, w, b = (
+        tf.placeholder(tf.float32, [4, 8], "x"),
+        tf.get_variable("w", [8, 6]),
+        tf.get_variable("b", [6]),
+    )
+    tf.gradients(tf.reduce_mean(tf.square(tf.tanh(tf.matmul(x, w) + b))), [w, b])
+    tf.train.GradientDescentOptimizer(0.1).apply_gradients(
+        [(tf.placeholder(tf.float32, v.shape), v) for v in (w, b)]
+    )
+    one, other = map(found, unnamed(graph))
+    assert one == other == [(2, [("ApplyGradientDescent", 2)])]
+
+
+def test_gradients_of_a_product_start_at_it(graph):
+    """And not at the initialisation of its weight, which reads the variable too."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    v = tf.get_variable("v", [6, 2])
+    step(tf.matmul(tf.tanh(tf.matmul(x, w)), v, name="product"), [w, v])
+    meta_graph, other = unnamed(graph)
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    assert starts_of(other) == [names["product"]]
 
 
 def exported(name):
