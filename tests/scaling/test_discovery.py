@@ -273,6 +273,16 @@ def test_gradients_of_a_product_start_at_it(graph):
     assert starts_of(other) == [names["product"]]
 
 
+def test_a_node_is_gradient_code_of_one_call_though_both_are_its_factors(graph):
+    """The gradient of a penalty multiplies values of both calls."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    (inner,) = tf.gradients(tf.tanh(tf.matmul(x, w)), x)
+    step(tf.reduce_mean(tf.square(inner)), [w])
+    _, other = unnamed(graph)
+    code = TrainingGraph(other, Config.make(), OpDefs(other)).code
+    assert len(code) == 2 and set.intersection(*code.values()) == set()
+
+
 def exported(name):
     meta_graph = tf.train.export_meta_graph(graph=shaped(name))
     meta_graph.ClearField("collection_def")
