@@ -358,6 +358,29 @@ def test_a_count_of_runs_keeps_its_value_on_a_skipped_step(use_resource):
         assert sess.run([counted, "read:0"], FEED) == [2, 2] and state(sess)["count"] == 3
 
 
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+def test_a_count_of_a_branch_keeps_its_value_on_a_skipped_step(use_resource):
+    def build():
+        with tf.variable_scope("", use_resource=use_resource):
+            x, _, factor = inputs()
+            count, w = held("count", (), tf.int32), held("w", (8, 4))
+            loss = square(tf.matmul(x, w)) * factor
+
+            def counted():
+                if use_resource:
+                    return tf.raw_ops.ResourceCountUpTo(resource=count.handle, limit=9, T=tf.int32)
+                return count.count_up_to(9)
+
+            with tf.control_dependencies([sgd().minimize(loss, var_list=[w])]):
+                taken = tf.placeholder_with_default(True, ())
+                tf.identity(tf.cond(taken, counted, lambda: -1), name="train")
+        tf.global_variables_initializer()
+
+    result = graphmp.convert(built(build), loss_scale_initial=64.0)
+    with session(result.meta_graph) as sess:
+        assert [sess.run("train:0", feed) for feed in (FEED, GRADIENTS_OVERFLOW, FEED)] == [1, 2, 2]
+
+
 def test_a_kernel_that_takes_references_alone_is_dead_on_a_skipped_step():
     """An op that is on no list."""
 

@@ -465,6 +465,9 @@ def test_gradients_can_be_taken_of_such_a_loop():
         }
         seed = next(context for name, context in loops.items() if name.endswith("scaled_seed"))
         assert seed.name == "map/while/map/while/while_context"
+        entered = graph.get_operation_by_name("graphmp/loss_scale/entered")
+        context = entered._get_control_flow_context()
+        assert context.AddValue(entered.inputs[0]) is entered.outputs[0]
         stack = graph.get_tensor_by_name("map/TensorArrayStack/TensorArrayGatherV3:0")
         assert tf.gradients(stack, [graph.get_tensor_by_name("w:0")]) != [None]
 

@@ -251,3 +251,18 @@ def test_a_list_that_is_read_elsewhere_holds_unscaled_values():
 def test_what_stays_float32(lines, multiply, float32):
     found = followed(*lines)
     assert (found.multiply, sorted(found.float32)) == (multiply, float32)
+
+
+def test_the_reason_says_what_a_float32_node_reads():
+    """A clip's limit is multiplied by the scale; what an unknown op reads is divided by it."""
+    reasons = followed("m Maximum g one", "u Sin g").float32
+    assert {name: reason.words for name, reason in reasons.items()} == {
+        "m": "compares with scaled gradients",
+        "u": "reads unscaled gradients",
+    }
+
+
+def test_a_reciprocal_beside_a_gradient_is_multiplied_twice():
+    """Once for the half precision of the op, once to the other gradient's degree."""
+    effect = followed("r Reciprocal g", "b LSTMBlockCellGrad " + "one " * 14 + "r g")
+    assert effect.multiply == {("b", 14): 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import importlib
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -17,7 +18,8 @@ from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support.corpus import corpus_graphs
 from tests.support.proved import open_claims
 from tests.support.renaming import conversion, random_names, renamed
-from tests.support.scaled import shaped
+from tests.support.scaled import losses_of, shaped
+from tests.support.structure import of_op
 from tests.support.training_graphs import SHAPES
 
 pytestmark = pytest.mark.unit
@@ -131,6 +133,149 @@ def test_ones_like_a_value_start_gradients(graph):
     names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
     one, other = conversion(meta_graph, names), conversion(renamed(meta_graph, names), {})
     assert len(one.losses) == 1 and other.losses == one.losses
+
+
+def unnamed(graph):
+    """The graph as it is, and with names that don't tell."""
+    meta_graph = tf.train.export_meta_graph(graph=graph)
+    meta_graph.ClearField("collection_def")
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    return meta_graph, renamed(meta_graph, names)
+
+
+def calls(meta_graph):
+    """For each loss the number of its calls of `tf.gradients`."""
+    return [len(loss.scopes) for loss in losses_of(meta_graph)[1]]
+
+
+def step(value, variables, **options):
+    """A training step on the given variables."""
+    gradients = tf.gradients(value, variables, **options)
+    return tf.train.GradientDescentOptimizer(0.1).apply_gradients(zip(gradients, variables))
+
+
+def test_zeros_beside_gradients_are_gradients(graph):
+    """A split whose second half is unused has zeros as its gradient."""
+    x, w = tf.tanh(tf.placeholder(tf.float32, [4, 8], "x")), tf.get_variable("w", [8, 6])
+    used, _ = tf.split(tf.matmul(x, w), 2, 1)
+    step(tf.reduce_mean(tf.square(used)), [w])
+    one, other = map(found, unnamed(graph))
+    assert one == other == [(1, [("ApplyGradientDescent", 1)])]
+
+
+def test_an_integer_argument_of_a_function_starts_no_gradients(graph):
+    """The function reads a value that a matmul reads too, as gradient code does."""
+    function = importlib.import_module("tensorflow.python.framework.function")
+
+    @function.Defun(tf.float32, tf.int32, func_name="times")
+    def times(x, number):
+        return x * tf.cast(number, tf.float32)
+
+    x, frozen = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("frozen", [8, 8])
+    hidden = tf.matmul(x, frozen) + times(x, tf.placeholder(tf.int32, [], "number"))
+    v = tf.get_variable("v", [8, 2])
+    step(tf.reduce_mean(tf.square(tf.matmul(hidden, v))), [v])
+    assert [calls(each) for each in unnamed(graph)] == [[1], [1]]
+
+
+def test_a_quotient_by_a_function_of_a_variable_is_no_gradient(graph):
+    """The variable is written by hand; gradients are products with functions of it."""
+    w = tf.get_variable("w", [3])
+    w.assign(tf.ones([3]) / (w + 2))
+    assert [found(each) for each in unnamed(graph)] == [[], []]
+
+
+def test_ones_ahead_of_tied_weights_start_no_gradients(graph):
+    """The second matmul contracts the other dimension of the weight, but depends on the first."""
+    tied, bias = tf.get_variable("tied", [8, 6]), tf.get_variable("bias", [6])
+    hidden = tf.tanh(tf.matmul(tf.ones([4, 8]), tied) + bias)
+    step(tf.reduce_mean(tf.square(tf.matmul(hidden, tied, transpose_b=True))), [bias])
+    assert [calls(each) for each in unnamed(graph)] == [[1], [1]]
+
+
+def test_gradient_code_of_one_product_ends_behind_it(graph):
+    """Its last node restores the variable's shape."""
+    w = tf.get_variable("w", [2, 3])
+    step(tf.square(tf.reshape(w, [6])), [w])
+    _, other = unnamed(graph)
+    (loss,) = losses_of(other)[1]
+    (update,) = of_op(other, "ApplyGradientDescent")
+    assert str(loss.gradients[0]) == update.input[2]
+
+
+def test_given_gradients_behind_another_step_are_a_loss_of_their_own(graph):
+    x, w, v = (
+        tf.placeholder(tf.float32, [4, 8], "x"),
+        tf.get_variable("w", [8, 6]),
+        tf.get_variable("v", [8, 6]),
+    )
+    first = step(tf.reduce_mean(tf.square(tf.matmul(x, w))), [w])
+    with tf.control_dependencies([first]):
+        step(tf.matmul(tf.tanh(x), v), [v], grad_ys=tf.placeholder(tf.float32, [4, 6], "given"))
+    one, other = map(found, unnamed(graph))
+    assert one == other == [(1, [("ApplyGradientDescent", 1)])] * 2
+
+
+def test_a_variable_is_no_given_gradient(graph):
+    """Although the gradients of the layer before are multiples of a weight."""
+    x, w, v = (
+        tf.placeholder(tf.float32, [4, 8], "x"),
+        tf.get_variable("w", [8, 6]),
+        tf.get_variable("v", [6, 2]),
+    )
+    value = tf.matmul(tf.tanh(tf.matmul(x, w)), v)
+    step(value, [w], grad_ys=tf.placeholder(tf.float32, [4, 2], "given"))
+    _, other = unnamed(graph)
+    (loss,) = losses_of(other)[1]
+    (seed,) = loss.scopes[0].seeds
+    assert {node.name: node.op for node in other.graph_def.node}[seed.node] == "Placeholder"
+
+
+def test_gradient_code_ends_ahead_of_means_over_towers(graph):
+    x, w = tf.tanh(tf.placeholder(tf.float32, [4, 8], "x")), tf.get_variable("w", [8, 6])
+    gradients = tf.gradients(tf.reduce_mean(tf.square(tf.matmul(x, w))), [w])
+    tf.train.GradientDescentOptimizer(0.1).apply_gradients([(of_towers(gradients)[0], w)])
+    _, other = unnamed(graph)
+    (loss,) = losses_of(other)[1]
+    assert [
+        port.node in [node.name for node in of_op(other, "MatMul")] for port in loss.gradients
+    ] == [True]
+
+
+def test_a_bias_that_is_fed_back_is_found_behind_its_activation(graph):
+    """The sum over its broadcast dimension belongs to the addition."""
+    x, w, b = (
+        tf.placeholder(tf.float32, [4, 8], "x"),
+        tf.get_variable("w", [8, 6]),
+        tf.get_variable("b", [6]),
+    )
+    tf.gradients(tf.reduce_mean(tf.square(tf.tanh(tf.matmul(x, w) + b))), [w, b])
+    tf.train.GradientDescentOptimizer(0.1).apply_gradients(
+        [(tf.placeholder(tf.float32, v.shape), v) for v in (w, b)]
+    )
+    one, other = map(found, unnamed(graph))
+    assert one == other == [(2, [("ApplyGradientDescent", 2)])]
+
+
+def test_gradients_of_a_product_start_at_it(graph):
+    """And not at the initialisation of its weight, which reads the variable too."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    v = tf.get_variable("v", [6, 2])
+    step(tf.matmul(tf.tanh(tf.matmul(x, w)), v, name="product"), [w, v])
+    meta_graph, other = unnamed(graph)
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    (loss,) = losses_of(other)[1]
+    assert loss.scopes[0].losses == (names["product"],)
+
+
+def test_a_node_is_gradient_code_of_one_call_though_both_are_its_factors(graph):
+    """The gradient of a penalty multiplies values of both calls."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    (inner,) = tf.gradients(tf.tanh(tf.matmul(x, w)), x)
+    step(tf.reduce_mean(tf.square(inner)), [w])
+    _, other = unnamed(graph)
+    code = TrainingGraph(other, Config.make(), OpDefs(other)).code
+    assert len(code) == 2 and set.intersection(*code.values()) == set()
 
 
 def exported(name):

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from tests.support.loss_scaling import FEED
 from tests.support.painting import built
-from tests.support.scaled import session
+from tests.support.scaled import losses_of, session
 from tests.support.training import state
 from tests.support.training_graphs import sgd, square, vectors
 
@@ -47,3 +47,18 @@ def test_a_fetched_gradient_has_its_value(result, shown):
     assert len(converted.report["losses"]) == 1
     with session(converted.meta_graph, start) as sess:
         np.testing.assert_allclose(sess.run(name.decode(), FEED), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_of_a_product_of_two_weights_the_one_that_is_fed_back_counts():
+    """They have different shapes: so do their gradients."""
+
+    def build():
+        a, b = tf.get_variable("a", (4, 3)), tf.get_variable("b", (3, 2))
+        gradients = tf.gradients(square(tf.matmul(a, b)), [a, b])
+        tf.add_to_collection("names", gradients[1].name)
+        sgd().apply_gradients([(tf.placeholder(tf.float32, b.shape), b)])
+
+    meta_graph = built(build)
+    (name,) = meta_graph.collection_def["names"].bytes_list.value
+    (loss,) = losses_of(meta_graph)[1]
+    assert [str(port) + ":0" for port in loss.gradients] == [name.decode()]

@@ -20,9 +20,10 @@ from graphmp.rewrite import pipeline
 from graphmp.scaling.insertion.handles import pass_handles
 from tests.support.painting import built
 from tests.support.programs.running import copies
-from tests.support.scaled import changed, session
+from tests.support.scaled import changed, losses_of, session
 from tests.support.structure import needs_tf2, not_lowered
 from tests.support.training import AS_WRITTEN, imported, initialise, state
+from tests.support.training_graphs import sgd, square, vectors
 from tests.support.turns import in_turn
 
 Defun = importlib.import_module("tensorflow.python.framework.function").Defun
@@ -483,6 +484,24 @@ def test_the_clip_is_tensorflows(shape):
     assert norm < 5 * 0.01 * 2 and (shape is not called or abs(norm - 0.01) < 1e-6)
 
 
+@pytest.mark.unit
+def test_gradients_of_functions_are_no_part_of_a_named_loss():
+    def build():
+        x, v, w = vectors(), tf.get_variable("v", (12, 4)), tf.get_variable("w", (12, 4))
+
+        @Defun(tf.float32, tf.float32, func_name="gradient")
+        def gradient(x, w):
+            return tf.gradients(square(tf.matmul(x, w)), w)[0]
+
+        sgd().minimize(square(tf.matmul(x, v)), var_list=[v])
+        w.assign_sub(tf.reshape(gradient(x, w), (12, 4)))
+
+    meta_graph = built(build)
+    assert len(losses_of(meta_graph)[1]) == 2
+    (loss,) = losses_of(meta_graph, loss=["loss"])[1]
+    assert loss.scopes[0].losses == ("loss",)
+
+
 @needs_tf2
 def test_steps_in_the_main_graph_and_in_functions_have_scales_of_their_own():
     def build():
@@ -581,6 +600,23 @@ def test_a_loop_that_does_not_order_its_updates_is_said():
     converted = graphmp.convert(built(build), compute_dtype="float32")
     (row,) = [row for row in converted.report["warnings"] if row["code"] in ("GMP110", "GMP112")]
     assert row["code"] == "GMP110" and row["node"].startswith("while/gradients")
+
+
+def test_a_loop_that_ends_by_a_flag_is_scaled():
+    """Its condition reads its only variable through a single input."""
+
+    def build():
+        model = Model()
+
+        def body(done):
+            with tf.control_dependencies(model.step(model.x, model.factors[0])):
+                return tf.logical_not(done)
+
+        tf.identity(tf.while_loop(tf.logical_not, body, [False]), name="train")
+
+    policy = load("float32", "")
+    record = pipeline.rewrite(built(build), Config.make(loss_scale=1024.0), policy).record
+    assert record.warnings == [] and record.losses[0]["in_loop"]
 
 
 def test_gradients_can_be_taken_of_a_loop_that_trains():

@@ -45,6 +45,21 @@ def test_shape(name):
     assert in_order(found(built(SHAPES[name].build))) == in_order(SHAPES[name].losses)
 
 
+def test_a_step_whose_gradients_wait_for_another_is_a_loss_of_its_own():
+    """Although one group waits for the writes of both."""
+
+    def build():
+        x, writes = tf.placeholder(tf.float32, (8, 12), "x"), []
+        for name in ("one", "other"):
+            with tf.control_dependencies(writes[:1]):
+                w = tf.get_variable(name, (12, 4))
+                (gradient,) = tf.gradients(tf.reduce_mean(tf.square(tf.matmul(x, w))), [w])
+            writes.append(w.assign_sub(0.1 * gradient))
+        tf.group(*writes, name="train")
+
+    assert [loss.scopes for loss in found(built(build))] == [["gradients"], ["gradients_1"]]
+
+
 # The losses of recorded graphs, by the beginning of the file's name, as their training code was
 # read by hand: gradient scope, loss, and the op types that update.
 RECORDED = {

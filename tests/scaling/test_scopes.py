@@ -142,3 +142,19 @@ def test_the_result_of_an_inner_loop_is_inside_the_outer_one():
     exits = {n.name: built.loops(n.name) for n in meta_graph.graph_def.node if n.op == "Exit"}
     assert {len(path) for path in exits.values()} == {0, 1}
     assert {path for path in exits.values() if path} == {built.loops("outer/turned")}
+
+
+def test_the_model_of_a_loop_is_not_between_the_gradients_of_two_turns():
+    """Each turn descends on the input by a step."""
+    with tf.Graph().as_default() as descent:
+        x, w = tf.placeholder(tf.float32, [2, 4]), tf.get_variable("w", [4, 4])
+
+        def turn(i, x):
+            loss = tf.square(tf.matmul(x, w, name="product"))
+            return i + 1, x - tf.gradients(loss, x)[0]
+
+        tf.while_loop(lambda i, _: i < 3, turn, [0, x])
+        meta_graph = tf.train.export_meta_graph(graph=descent)
+    built = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph))
+    scope = gradient_scope(built, "while/gradients", built.code["while/gradients"])
+    assert "while/product" not in scope.nodes

@@ -106,6 +106,39 @@ def test_statistics_of_one_value_are_written_together_though_each_is_waited_for_
     }
 
 
+def test_statistics_that_gradient_code_of_a_loop_waits_for_are_written_together():
+    """Though each comes from an input of its own: an update runs both."""
+
+    def build():
+        writes = []
+        for name in ("one", "other"):
+            hidden = tf.layers.dense(tf.placeholder(tf.float32, (8, 12), name), 8)
+            mean = tf.get_variable(name + "_mean", (8,), trainable=False)
+            writes.append(mean.assign(tf.reduce_mean(hidden, 0)))
+        _, hidden = tf.while_loop(lambda i, _: i < 2, lambda i, h: (i + 1, tf.tanh(h)), [0, hidden])
+        with tf.control_dependencies(writes):
+            one = tf.constant(1.0)
+        kernel = tf.trainable_variables()[-2]
+        pairs = [(tf.gradients(square(hidden), kernel, one)[0], kernel)]
+        sgd().apply_gradients(pairs, name="train")
+
+    graph, losses = losses_of(built(build))
+    step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
+    assert [len(together) for together in step.by_value.values()] == [2, 2]
+
+
+def test_a_count_behind_statistics_takes_none_of_their_values():
+    def build():
+        hidden = tf.layers.dense(vectors(), 8)
+        mean = tf.get_variable("mean", (8,), trainable=False)
+        with tf.control_dependencies([mean.assign(tf.reduce_mean(hidden, 0))]):
+            count = tf.get_variable("count", (), tf.int32, trainable=False).assign_add(1)
+        tf.group(sgd().minimize(square(hidden)), count, name="train")
+
+    plan = Plan(built(build))
+    assert plan.by_value == {"mean"} and plan.by_loss["count"] == {"gradients"}
+
+
 def test_a_graph_without_collections_is_taken_to_have_global_variables_alone():
     assert Plan(without_collections(built(normalised))).by_value == {
         "batch_normalization/moving_mean",
