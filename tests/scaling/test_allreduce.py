@@ -382,3 +382,18 @@ def test_the_flag_of_the_command(folder, capfd):
     status, _, err = run_command(capfd, "convert", "model.meta", "--allreduce_half")
     assert status == 0, err
     assert "--allreduce_half" in pathlib.Path("model_graphmp/flags.txt").read_text()
+
+
+@pytest.mark.unit
+def test_a_count_that_waits_for_gradients_is_no_sum_over_steps():
+    """All-reduces that wait for it add up scaled gradients."""
+
+    def counted(g):
+        count = tf.Variable(0, trainable=False, name="count")
+        with tf.control_dependencies([g]):
+            counting = count.assign_add(1)
+        with tf.control_dependencies([counting]):
+            return tf.identity(g)
+
+    found = Found(graph_of(before=counted), allreduce_half=True)
+    assert found.before == {False}

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from tests.support.loss_scaling import FEED
 from tests.support.painting import built
-from tests.support.scaled import session
+from tests.support.scaled import losses_of, session
 from tests.support.training import state
 from tests.support.training_graphs import sgd, square, vectors
 
@@ -47,3 +47,18 @@ def test_a_fetched_gradient_has_its_value(result, shown):
     assert len(converted.report["losses"]) == 1
     with session(converted.meta_graph, start) as sess:
         np.testing.assert_allclose(sess.run(name.decode(), FEED), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.unit
+def test_gradients_of_other_shapes_than_those_fed_are_left_alone():
+    """They are only looked at."""
+
+    def build():
+        shared, own = (tf.get_variable(name, (12, 1)) for name in ("shared", "own"))
+        other = tf.get_variable("other", (12, 5))
+        for w in (own, other):
+            tf.gradients(square(tf.matmul(vectors(), w)), w)
+        sgd().apply_gradients([(tf.placeholder(tf.float32, shared.shape), shared)])
+
+    _, (loss,) = losses_of(built(build))
+    assert [scope.scope for scope in loss.scopes] == ["gradients"]

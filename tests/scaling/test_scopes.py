@@ -142,3 +142,15 @@ def test_the_result_of_an_inner_loop_is_inside_the_outer_one():
     exits = {n.name: built.loops(n.name) for n in meta_graph.graph_def.node if n.op == "Exit"}
     assert {len(path) for path in exits.values()} == {0, 1}
     assert {path for path in exits.values() if path} == {built.loops("outer/turned")}
+
+
+def test_state_that_is_made_in_the_scope_is_no_gradient_code():
+    """A moving average of a gradient: its variable, its read and write, and what only these need."""
+    code = (*SEED, "gradients/y_grad/TanhGrad TanhGrad y gradients/Fill")
+    scope = scope_of(
+        *FORWARD, *code, "shown Identity gradients/y_grad/TanhGrad",
+        "gradients/mean VariableV2 dtype=float32", "gradients/mean/read Identity gradients/mean",
+        "gradients/rate Const", "gradients/mul Mul gradients/y_grad/TanhGrad gradients/rate",
+        "gradients/AssignSub AssignSub gradients/mean gradients/mul", **{"gradients/rate": 0.1}
+    )  # fmt: skip
+    assert scope.nodes == {line.split()[0] for line in code}
