@@ -463,7 +463,9 @@ def test_gradients_can_be_taken_of_such_a_loop():
             op for op in graph.get_operations() if op.name.startswith("graphmp/loss_scale")
         ]
         loops = {op.name: op._get_control_flow_context() for op in operations}
-        left = {str(loops[op.name] and loops[op.name].name) for op in operations if op.type == "Exit"}
+        left = {
+            str(loops[op.name] and loops[op.name].name) for op in operations if op.type == "Exit"
+        }
         assert left == {"map/while/while_context", "None"}
         seed = next(context for name, context in loops.items() if name.endswith("scaled_seed"))
         assert seed.name == "map/while/map/while/while_context"
