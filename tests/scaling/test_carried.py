@@ -680,7 +680,7 @@ def test_gradients_that_start_from_a_value_of_the_function():
 
 @pytest.mark.unit
 def test_a_body_of_a_loop_that_is_called_elsewhere_too_is_said():
-    """No call can give it what a loop hands on."""
+    """A loop's body takes and returns more than other functions do."""
 
     def build():
         w = tf.get_variable("w", (6, 4))

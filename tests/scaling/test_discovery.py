@@ -209,7 +209,7 @@ def test_gradients_that_a_loop_weighs_and_sums_end_ahead_of_the_weights(graph):
 
 
 def test_a_sum_over_broadcast_dimensions_belongs_to_the_node_that_broadcasts(graph):
-    """Although a sum that isn't over such, a tile's gradient, leads to it."""
+    """Its gradients come from another sum: the gradient of a tile."""
     factor, w = tf.get_variable("factor", [1, 6]), tf.get_variable("w", [8, 6])
     scaled = tf.multiply(factor, tf.matmul(tf.placeholder(tf.float32, [4, 8], "x"), w), "scaled")
     tf.train.GradientDescentOptimizer(0.1).minimize(tf.nn.l2_loss(tf.tile(scaled, [2, 1])))
@@ -218,7 +218,7 @@ def test_a_sum_over_broadcast_dimensions_belongs_to_the_node_that_broadcasts(gra
 
 
 @pytest.mark.parametrize("between, near", [(10, True), (11, False)])
-def test_a_forward_node_is_searched_for_up_to_twelve_steps_away(graph, between, near):
+def test_a_forward_node_is_found_up_to_twelve_steps_away(graph, between, near):
     w = tf.get_variable("w", [8, 6])
     value = tf.tanh(tf.matmul(tf.placeholder(tf.float32, [4, 8], "x"), w), "bounded")
     for _ in range(between):
