@@ -382,3 +382,21 @@ def test_the_flag_of_the_command(folder, capfd):
     status, _, err = run_command(capfd, "convert", "model.meta", "--allreduce_half")
     assert status == 0, err
     assert "--allreduce_half" in pathlib.Path("model_graphmp/flags.txt").read_text()
+
+
+@pytest.mark.unit
+def test_a_count_that_waits_for_gradients_is_no_sum_over_steps():
+    """An all-reduce that waits for it adds up scaled gradients."""
+    with tf.Graph().as_default() as graph:
+        count, w = tf.Variable(0, trainable=False), tf.get_variable("w", [12, 1])
+        loss = tf.nn.l2_loss(tf.matmul(tf.placeholder(tf.float32, [8, 12]), w))
+        (gradient,) = tf.gradients(loss, w)
+        with tf.control_dependencies([gradient]):
+            counting = count.assign_add(1)
+        with tf.name_scope("all"), tf.control_dependencies([counting]):
+            added = tf.raw_ops.NcclAllReduce(
+                input=gradient, reduction="sum", num_devices=1, shared_name="c"
+            )
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients([(added, w)])
+        meta_graph = tf.train.export_meta_graph(graph=graph)
+    assert Found(meta_graph, "NcclAllReduce", allreduce_half=True).before == {False}

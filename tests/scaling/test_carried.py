@@ -15,12 +15,13 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from tests.support.painting import built
 from tests.support.programs.running import copies
-from tests.support.scaled import changed, session
+from tests.support.scaled import changed, losses_of, session
 from tests.support.structure import not_lowered
 from tests.support.training import imported, state
 from tests.support.turns import in_turn
 
 Defun = importlib.import_module("tensorflow.python.framework.function").Defun
+While = importlib.import_module("tensorflow.python.ops.functional_ops").While
 TURNS = 4
 ROWS = np.random.RandomState(5).standard_normal((TURNS, 6)).astype(np.float32)
 ONES = np.ones(TURNS, np.float32)
@@ -458,11 +459,14 @@ def test_gradients_can_be_taken_of_such_a_loop():
     )
     with tf.Graph().as_default() as graph:
         tf.train.import_meta_graph(converted.meta_graph)
-        loops = {
-            op.name: op._get_control_flow_context()
-            for op in graph.get_operations()
-            if op.name.startswith("graphmp/loss_scale")
+        operations = [
+            op for op in graph.get_operations() if op.name.startswith("graphmp/loss_scale")
+        ]
+        loops = {op.name: op._get_control_flow_context() for op in operations}
+        left = {
+            str(loops[op.name] and loops[op.name].name) for op in operations if op.type == "Exit"
         }
+        assert left == {"map/while/while_context", "None"}
         seed = next(context for name, context in loops.items() if name.endswith("scaled_seed"))
         assert seed.name == "map/while/map/while/while_context"
         entered = graph.get_operation_by_name("graphmp/loss_scale/entered")
@@ -554,12 +558,11 @@ def test_a_function_that_a_data_set_uses_too_is_said():
     def build():
         model = Model()
         take = Defun(tf.float32, tf.float32, tf.float32, tf.float32, func_name="take")(taken)
+        calls = [take(model.x[n], model.factors[n], *model.variables) for n in range(2)]
         model.apply(
             [
-                tf.expand_dims(tf.reshape(g, v.shape), 0)
-                for g, v in zip(
-                    take(model.x[0], model.factors[0], *model.variables), model.variables
-                )
+                tf.stack([tf.reshape(g, v.shape) for g in each])
+                for each, v in zip(zip(*calls), model.variables)
             ]
         )
         rows = tf.data.Dataset.from_tensors((np.zeros(6, np.float32), np.float32(0)))
@@ -569,9 +572,9 @@ def test_a_function_that_a_data_set_uses_too_is_said():
         tf.data.make_one_shot_iterator(made).get_next()
 
     converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale="dynamic")
-    assert [row["code"] for row in converted.report["warnings"]] == [
-        "GMP110"
-    ] and not converted.report["losses"][0]["scale"]
+    (row,) = converted.report["warnings"]
+    assert row["code"] == "GMP110" and row["node"] == "take"
+    assert not converted.report["losses"][0]["scale"]
 
 
 def taken(row, factor, w, v):
@@ -649,3 +652,56 @@ def test_a_session_scales_them_too(shape):
             for given, steps in ((factors, 0), (ONES, 1)):
                 sess.run("train", {"x:0": ROWS, "factors:0": given})
                 assert sess.run("global_step:0") == steps
+
+
+@pytest.mark.unit
+def test_a_loss_is_found_in_a_graph_without_collections():
+    """An update kernel shows that gradients train, as nothing tells which variables do."""
+    bare = tf.MetaGraphDef()
+    bare.graph_def.CopyFrom(original(legacy).graph_def)
+    _, (loss,) = losses_of(bare)
+    assert len([scope.call for scope in loss.scopes if scope.call]) == TURNS
+
+
+@pytest.mark.unit
+def test_gradients_that_start_from_a_value_of_the_function():
+    """By `grad_ys`, which TensorFlow copies."""
+
+    def build():
+        x, w = tf.placeholder(tf.float32, (2, 6), "x"), tf.get_variable("w", (6, 4))
+
+        @Defun(tf.float32, tf.float32)
+        def take(x, w):
+            y = tf.matmul(x, w)
+            return tf.gradients(y, w, 0.5 * tf.tanh(y))[0]
+
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients([(take(x, w), w)])
+
+    _, (loss,) = losses_of(built(build))
+    assert loss.scopes[0].call
+
+
+@pytest.mark.unit
+def test_a_body_of_a_loop_that_is_called_elsewhere_too_is_said():
+    """A loop's body takes and returns more than other functions do."""
+
+    def build():
+        w = tf.get_variable("w", (6, 4))
+
+        @Defun(tf.float32, tf.float32, tf.float32)
+        def body(turn, x, total):
+            loss = tf.reduce_sum(tf.square(tf.matmul(x, total)))
+            return turn + 1.0, x, total + tf.gradients(loss, total)[0]
+
+        @Defun(tf.float32, tf.float32, tf.float32)
+        def goes_on(turn, x, total):
+            return turn < 3.0
+
+        first = body(0.0, tf.placeholder(tf.float32, (2, 6), "x"), w)
+        last = While(list(first), goes_on, body)[2]
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients(
+            [(tf.reshape(last, (6, 4)), w)], name="train"
+        )
+
+    converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale=1024.0)
+    assert [row["code"] for row in converted.report["warnings"]] == ["GMP110"]

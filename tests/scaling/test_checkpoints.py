@@ -12,10 +12,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.graph.io.messages import parse
 from graphmp.verify import verify
+from tests.support import painting
 from tests.support.models import TARGETS, VECTORS, two_layers
 from tests.support.scaled import changed
 from tests.support.training import state
+from tests.support.training_graphs import sgd, square, vectors
 
 FEED = {"x:0": VECTORS, "y:0": TARGETS}
 SCALE, GOOD, SKIPPED = (
@@ -310,3 +313,28 @@ def test_killed_and_restored(forks, tmp_path):
         for name in names
         if np.asarray(found[name]).tobytes() != np.asarray(saved[name]).tobytes()
     ] == []
+
+
+def one_weight():
+    w = tf.get_variable("w", (12, 1))
+    sgd().minimize(square(tf.matmul(vectors(), w)), name="train")
+
+
+@pytest.mark.unit
+def test_a_graph_without_a_collection_of_variables_is_given_none():
+    """A Saver that is made later would save the scale alone."""
+    bare = tf.MetaGraphDef()
+    bare.graph_def.CopyFrom(painting.built(one_weight).graph_def)
+    assert tf.GraphKeys.GLOBAL_VARIABLES not in converted(bare).collection_def
+
+
+@pytest.mark.unit
+def test_variables_whose_definitions_name_no_initialiser_are_trained():
+    meta_graph = painting.built(one_weight)
+    for collection in meta_graph.collection_def.values():
+        for number, data in enumerate(collection.bytes_list.value):
+            definition = parse("tensorflow.VariableDef", data)
+            definition.initializer_name = ""
+            collection.bytes_list.value[number] = definition.SerializeToString()
+    (loss,) = graphmp.convert(meta_graph).report["losses"]
+    assert loss["scale"]

@@ -318,3 +318,57 @@ def test_recorded_graphs_are_converted_alike(path):
     assert {names[name] for name in taken}.isdisjoint(set(other.half) ^ set(one.half))
     assert sorted(row[1:] for row in other.losses) == sorted(row[1:] for row in one.losses)
     assert other.warnings == one.warnings
+
+
+def without_names(graph):
+    """A graph whose names don't tell, as loss scaling reads it, and its names by the old ones."""
+    meta_graph = tf.train.export_meta_graph(graph=graph)
+    meta_graph.ClearField("collection_def")
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    meta_graph = renamed(meta_graph, names)
+    return TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph)), names
+
+
+def test_a_factor_behind_the_last_matmul_is_trained(graph):
+    """Its gradient holds no matmul; an update kernel takes it."""
+    x, factor = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("factor", [6])
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, tf.ones([8, 6])) * factor))
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    read, _ = without_names(graph)
+    (loss,) = find_losses(read, Config.make())
+    assert len(loss.gradients) == len(loss.updates) == 1
+
+
+def test_gradients_that_a_loop_weighs_and_sums_end_ahead_of_the_weights(graph):
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+
+    def turn(i, total):
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, w)))
+        return i + 1, total + 0.5 * tf.gradients(loss, w)[0]
+
+    _, total = tf.while_loop(lambda i, _: i < 3, turn, [0, tf.zeros([8, 6])])
+    tf.train.GradientDescentOptimizer(0.1).apply_gradients([(total, w)])
+    read, _ = without_names(graph)
+    (loss,) = find_losses(read, Config.make())
+    assert [read.view.nodes[port.node].op for port in loss.gradients] == ["MatMul"]
+
+
+def test_a_sum_over_broadcast_dimensions_belongs_to_the_node_that_broadcasts(graph):
+    """Its gradients come from another sum: the gradient of a tile."""
+    factor, w = tf.get_variable("factor", [1, 6]), tf.get_variable("w", [8, 6])
+    scaled = tf.multiply(factor, tf.matmul(tf.placeholder(tf.float32, [4, 8], "x"), w), "scaled")
+    tf.train.GradientDescentOptimizer(0.1).minimize(tf.nn.l2_loss(tf.tile(scaled, [2, 1])))
+    read, names = without_names(graph)
+    assert read.differentiated(names["gradients/scaled_grad/Sum"]) == names["scaled"]
+
+
+@pytest.mark.parametrize("between, near", [(10, True), (11, False)])
+def test_a_forward_node_is_found_up_to_twelve_steps_away(graph, between, near):
+    w = tf.get_variable("w", [8, 6])
+    value = tf.tanh(tf.matmul(tf.placeholder(tf.float32, [4, 8], "x"), w), "bounded")
+    for _ in range(between):
+        value = -value
+    tf.train.GradientDescentOptimizer(0.1).minimize(tf.nn.l2_loss(value))
+    read, names = without_names(graph)
+    known = read.differentiated(names["gradients/bounded_grad/TanhGrad"])
+    assert known == (names["bounded"] if near else None)

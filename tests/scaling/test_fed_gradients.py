@@ -62,3 +62,18 @@ def test_of_a_product_of_two_weights_the_one_that_is_fed_back_counts():
     (name,) = meta_graph.collection_def["names"].bytes_list.value
     (loss,) = losses_of(meta_graph)[1]
     assert [str(port) + ":0" for port in loss.gradients] == [name.decode()]
+
+
+@pytest.mark.unit
+def test_gradients_of_other_shapes_than_those_fed_are_left_alone():
+    """They are only looked at."""
+
+    def build():
+        shared, own = (tf.get_variable(name, (12, 1)) for name in ("shared", "own"))
+        other = tf.get_variable("other", (12, 5))
+        for w in (own, other):
+            tf.gradients(square(tf.matmul(vectors(), w)), w)
+        sgd().apply_gradients([(tf.placeholder(tf.float32, shared.shape), shared)])
+
+    _, (loss,) = losses_of(built(build))
+    assert [scope.scope for scope in loss.scopes] == ["gradients"]

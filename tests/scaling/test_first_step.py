@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.scaling.insertion.first_step import FirstStep, look
+from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support import painting
 
 pytestmark = pytest.mark.unit
@@ -38,3 +41,31 @@ def test_each_gradient_is_looked_at_once_and_so_is_what_matmuls_hand_on():
     }
     assert looked_at == inside | unscaled
     assert len(looked_at) == 6
+
+
+def measured(*lines):
+    """The matmuls that a first step measures, among those of gradient code."""
+    meta_graph = painting.graph(
+        "largest Const", "used Identity largest", "flag Const", *lines,
+        largest=0.0, flag=np.bool_(True)
+    )  # fmt: skip
+    code = {node.name for node in meta_graph.graph_def.node if node.op == "MatMul"}
+    step = FirstStep("largest", "flag", [], code)
+    look(meta_graph.graph_def, [step], frozenset(["MatMul"]), OpDefs(meta_graph))
+    return {node.input[0] for node in meta_graph.graph_def.node if node.op == "Reshape"}
+
+
+def matmul(name, x):
+    return "%s MatMul %s %s" % (name, x, x), "read_%s Identity %s" % (name, name)
+
+
+def test_what_stays_float32_is_not_looked_at():
+    assert measured(
+        "x Placeholder dtype=float16", "y Placeholder dtype=float32",
+        *matmul("half", "x"), *matmul("single", "y")
+    ) == {"half"}  # fmt: skip
+
+
+def test_at_most_64_matmuls_are_looked_at():
+    many = [line for number in range(129) for line in matmul("m%d" % number, "x")]
+    assert 32 < len(measured("x Placeholder dtype=float16", *many)) <= 64

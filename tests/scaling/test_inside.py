@@ -530,6 +530,25 @@ def test_steps_in_the_main_graph_and_in_functions_have_scales_of_their_own():
     )
 
 
+@pytest.mark.unit
+def test_a_loop_that_trains_and_a_step_that_is_run_with_it_go_by_their_own_losses():
+    def build():
+        model = Model()
+        old_loop(model)
+        u = tf.get_variable("u", (12, 1), use_resource=True)
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(
+            tf.reduce_mean(tf.square(tf.matmul(model.x, u)))
+        )
+        tf.group(tf.get_default_graph().get_operation_by_name("train"), step, name="both")
+
+    report = graphmp.convert(built(build), compute_dtype="float32").report
+    assert report["warnings"] == []
+    assert [(len(row["gated"]), row["not_skipped"]) for row in report["losses"]] == [
+        (1, []),
+        (3, []),
+    ]
+
+
 def test_a_function_without_its_own_gradients_is_left_alone():
     def build():
         model = Model()
@@ -787,6 +806,18 @@ def test_the_state_is_passed_through_every_call(shape):
     (row,) = converted.report["losses"]
     calls = [node for node in converted.meta_graph.graph_def.node if node.name in row["calls"]]
     assert calls and all(set(OWN) <= set(node.input) for node in calls)
+
+
+@pytest.mark.unit
+def test_what_is_passed_is_not_bound_to_a_device():
+    """A function that runs on one device as a whole finds its state there."""
+    meta_graph = conversion(
+        called, compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0
+    ).meta_graph
+    bodies = [function.node_def for function in meta_graph.graph_def.library.function]
+    nodes = [node for body in (meta_graph.graph_def.node, *bodies) for node in body]
+    places = {node.name: node.device for node in nodes if node.name.startswith(OWN[0])}
+    assert places and set(places.values()) == {""}
 
 
 @pytest.mark.parametrize("shape", [called_twice, loop, legacy], ids=lambda shape: shape.__name__)

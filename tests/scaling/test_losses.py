@@ -17,7 +17,7 @@ from graphmp.graph.structure.view import GraphView
 from tests.support.corpus import recorded
 from tests.support.painting import built
 from tests.support.scaled import losses_of
-from tests.support.training_graphs import SHAPES, Expected
+from tests.support.training_graphs import SHAPES, Expected, sgd, square, vectors
 
 pytestmark = pytest.mark.unit
 
@@ -180,3 +180,15 @@ def gradients_before(view, update, unscaled):
             if nodes[name].op not in ("AddN", "Pack", "L2Loss", "Switch") or "skip" in name
         ]
     return seen & unscaled
+
+
+def test_two_calls_whose_gradients_are_applied_together_are_one_loss():
+    def build():
+        pairs = []
+        for name in ("a", "b"):
+            w = tf.get_variable(name, (12, 1))
+            pairs += sgd().compute_gradients(square(tf.matmul(vectors(), w)), [w])
+        sgd().apply_gradients(pairs)
+
+    (loss,) = found(built(build))
+    assert loss.scopes == ["gradients", "gradients_1"]

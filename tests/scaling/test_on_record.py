@@ -332,3 +332,21 @@ def test_functions_that_train_inside_are_on_record():
     conversion = graphmp.convert(graph, compute_dtype="float32")
     [loss] = conversion.report["losses"]
     assert loss["gradient_scope"].endswith("/gradient tape")
+
+
+@unit
+def test_functions_whose_gradients_are_applied_elsewhere_are_on_record():
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 3], "x")
+        weight = tf.get_variable("weight", [3, 3], use_resource=True)
+
+        @tf.function
+        def gradient(x):
+            with tf.GradientTape() as watching:
+                loss = tf.reduce_mean((tf.matmul(x, tf.eye(3)) * weight[:1]) ** 2)
+            return watching.gradient(loss, weight)
+
+        weight.assign_sub(gradient(x))
+    conversion = graphmp.convert(graph, compute_dtype="float32")
+    [loss] = conversion.report["losses"]
+    assert loss["gradient_scope"].endswith("/gradient tape")

@@ -61,3 +61,15 @@ def test_a_gradient_that_is_compared_with_a_number_stays_float32():
 def test_what_is_half_is_known_ahead(name):
     decided, done = half_nodes(exported(SHAPES[name].build))
     assert decided == done
+
+
+def test_activations_that_are_given_gradients_may_be_half():
+    """The user's own seed shows that they are no loss."""
+
+    def build():
+        w = tf.get_variable("w", (12, 8))
+        y = tf.matmul(vectors(), w, name="y")
+        (gradient,) = tf.gradients(y, w, tf.placeholder(tf.float32, (8, 8)))
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, w)])
+
+    assert "y" in half_nodes(exported(build))[0]

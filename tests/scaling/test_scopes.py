@@ -158,3 +158,15 @@ def test_the_model_of_a_loop_is_not_between_the_gradients_of_two_turns():
     built = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph))
     scope = gradient_scope(built, "while/gradients", built.code["while/gradients"])
     assert "while/product" not in scope.nodes
+
+
+def test_state_that_is_made_in_the_scope_is_no_gradient_code():
+    """A moving average of a gradient: its variable, its read and write, and what only these need."""
+    code = (*SEED, "gradients/y_grad/TanhGrad TanhGrad y gradients/Fill")
+    scope = scope_of(
+        *FORWARD, *code, "shown Identity gradients/y_grad/TanhGrad",
+        "gradients/mean VariableV2 dtype=float32", "gradients/mean/read Identity gradients/mean",
+        "gradients/rate Const", "gradients/mul Mul gradients/y_grad/TanhGrad gradients/rate",
+        "gradients/AssignSub AssignSub gradients/mean gradients/mul", **{"gradients/rate": 0.1}
+    )  # fmt: skip
+    assert scope.nodes == {line.split()[0] for line in code}

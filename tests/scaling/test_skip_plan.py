@@ -352,3 +352,24 @@ def test_a_step_that_goes_uphill_first_is_one_step():
     both = {"graphmp/loss_scale/finite", "graphmp/loss_scale_1/finite"}
     conjunctions = of_op(graphmp.convert(meta_graph).meta_graph, "LogicalAnd")
     assert both in [set(node.input) for node in conjunctions]
+
+
+def test_a_write_that_is_fetched_alone_waits_for_no_input_of_a_loop():
+    """What the loop's turns read, its result needs."""
+
+    def build():
+        x, factor = vectors(), tf.placeholder(tf.float32, (), "factor")
+        mean, last = (tf.get_variable(name, (), trainable=False) for name in ("mean", "last"))
+        features = mean.assign(tf.reduce_mean(x))
+        tf.identity(features, name="features")
+        turns, h = tf.while_loop(
+            lambda i, h: tf.logical_and(i < 2, h < 8.0), lambda i, h: (i + 1, h * factor), [0, 1.0]
+        )
+        with tf.control_dependencies([turns]):
+            kept = last.assign(h)
+        train = sgd().minimize(square(tf.matmul(x, tf.get_variable("w", (12, 1)))))
+        tf.group(train, features, kept, name="train")
+
+    graph, losses = losses_of(built(build))
+    step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
+    assert step.by_value == {"Assign": ("Assign",), "Assign_1": ("Assign", "Assign_1")}
