@@ -14,6 +14,9 @@ Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float3
 6. The last op of the half part returns float32 to its consumers.
 7. Any other forward op is float32: softmax(h) -> softmax(float32(h)). So is an array that is
    created there: TensorArray(h.dtype) holds float32.
+8. What half precision has no room for is float32 in between: random_uniform(h.dtype) ->
+   half(random_uniform(float32)), cast(i, h.dtype) -> half(float32(i)) for whole numbers i, and
+   cast(h, i.dtype) -> cast(float32(h), i.dtype).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import is_tensor, variable_op
+from graphmp.graph.state.state_kinds import kind
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import all_finite
 from graphmp.patterns import matches
@@ -43,7 +47,7 @@ from graphmp.policy.op_sets import (
     WHILES,
 )
 from graphmp.policy.policy import Policy
-from graphmp.policy.traits import LOOK_UPS
+from graphmp.policy.traits import EXACT_INTEGERS, LOOK_UPS
 from graphmp.recipe import state as states
 from graphmp.recipe.kernels import forbidden
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan
@@ -91,12 +95,18 @@ class DecoratedCall:
         if creation.op_type in ASSIGNS:
             return self._assign(creation)
         name = _full_name(creation)
-        if self._plan is not None and name in self._plan.seeds:
-            return creation.make(
-                dict(creation.arguments, **dict(zip(SEEDS, self._plan.seeds[name])))
-            ).result()
+        seeds = self._plan.seeds.get(name) if self._plan is not None else None
+        if seeds is not None:
+            creation = creation._replace(
+                arguments=dict(creation.arguments, **dict(zip(SEEDS, seeds)))
+            )
         if self.half == tf.float32:
-            return None
+            return creation.make(creation.arguments).result() if seeds is not None else None
+        key = _float32_attribute(creation, self.half)
+        if key is not None:
+            return self._by_float32(creation, name, key)
+        if seeds is not None:
+            return creation.make(creation.arguments).result()
         if creation.op_type in LEFT_ALONE and not self._is_source(creation):
             return None
         if self.in_gradients:
@@ -106,6 +116,20 @@ class DecoratedCall:
         if name in self._plan.half:
             return self._in_half(creation, name)
         return self._past_half(creation, name)
+
+    def _by_float32(self, creation: Creation, name: str, key: str) -> tuple:
+        """An op with an attribute set to float32, its inputs and result cast."""
+        reason = "half precision has no room for whole and random numbers"
+        arguments = self._promoted(creation.arguments, name, reason)
+        if creation.arguments[key] != self.half:
+            return creation.make(arguments).result()
+        made = creation.make(dict(arguments, **{key: tf.float32}))
+        return made.result(
+            [
+                self._cast(t, self.half, tf.float32, "%s: %s" % (name, reason))
+                for t in made.op.outputs
+            ]
+        )
 
     def _in_gradients(self, creation: Creation, name: str) -> Optional[tuple]:
         if (
@@ -269,9 +293,12 @@ class DecoratedCall:
         """
         tensors = [t for t in _tensors(arguments) if t.dtype.is_floating]
         half = [t for t in tensors if t.dtype == self.half]
-        planned = self._plan.half  # type: ignore[union-attr]  # as above
+        plan: Any = self._plan  # as above
         from_half_part = any(
-            t.op.name in planned or t.op.name in self.state.half_casts for t in half
+            t.op.name in plan.half
+            or t.op.name in self.state.half_casts
+            or t.op.name not in plan.forward  # gradient code
+            for t in half
         )
         return from_half_part or 0 < len(half) < len(tensors)
 
@@ -365,6 +392,22 @@ def _full_name(creation: Creation) -> str:
         if name.endswith("/")
         else tf.get_default_graph().unique_name(name, mark_as_used=False)
     )
+
+
+def _float32_attribute(creation: Creation, half: Any) -> Optional[str]:
+    """The attribute of an op's dtype if it casts or draws what half has no room for, or None."""
+    arguments = creation.arguments
+    if creation.op_type == "Cast":
+        x: Any = arguments.get("x")
+        types = {tf.as_dtype(each) for each in (x.dtype, arguments["DstT"])} if is_tensor(x) else {}
+        return "DstT" if half in types and any(map(_is_whole, types)) else None
+    is_random = kind(creation.op_type) == "random" or creation.op_type.startswith("Stateless")
+    return "dtype" if is_random and arguments.get("dtype") == half else None
+
+
+def _is_whole(dtype: Any) -> bool:
+    """Whether a dtype is of whole numbers that half precision may have no room for."""
+    return dtype.is_integer and dtype.as_datatype_enum not in EXACT_INTEGERS
 
 
 def _array(handle: Any) -> Optional[Any]:

@@ -23,7 +23,7 @@ from graphmp.verify.sides import Fault, Sides
 from graphmp.verify.ways import Ways, hidden
 
 _BY_PRODUCTS = frozenset(
-    ("BroadcastGradientArgs", "Const", "Identity", "Mul", "NoOp", "Reshape", "Shape", "Sum")
+    ("BroadcastGradientArgs", "Cast", "Const", "Identity", "Mul", "NoOp", "Reshape", "Shape", "Sum")
 )
 
 

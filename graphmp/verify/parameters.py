@@ -116,7 +116,9 @@ def parameters_claim(
 def _unclaimed(sides: Sides, text: str) -> Claim:
     """The claim on a graph without a mark, which a conversion puts wherever there are collections."""
     if sides.added and sides.after.meta_graph.collection_def:
-        why = "the converted graph has lost its mark, the collection graphmp: give --expect=flags.txt"
+        why = (
+            "the converted graph has lost its mark, the collection graphmp: give --expect=flags.txt"
+        )
         return Claim(_NAME, NOT_PROVED, "%s; found: %s" % (why, text))
     return Claim(_NAME, NOT_APPLICABLE, "nobody says what was asked for; found: %s" % text)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Mapping, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.mark import COLLECTION as MARK
 from graphmp.graph.state.state import variable_keys
 from graphmp.graph.structure.contexts import contexts
+from graphmp.graph.structure.view import parse_input
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.sides import Fault
 
@@ -92,7 +93,9 @@ def _may_differ(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
         names = [[context.context_name for context in each] for each in (had, has)]
         kept = [context for context in has if context.context_name in names[0]]
         return (
-            len(set(names[1])) == len(has) and len(kept) == len(had) and all(map(_holds, had, kept))
+            len(set(names[1])) == len(has)
+            and len(kept) == len(had)
+            and all(_holds(body, *pair) for pair in zip(had, kept))
         )
     if key == tf.GraphKeys.TRAIN_OP:
         return _stand_for(body, old.node_list.value, new.node_list.value)
@@ -112,8 +115,11 @@ def _may_differ(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
     )
 
 
-def _holds(had: Any, has: Any) -> bool:
-    """Whether a context differs in more contents alone, those of the contexts in it as well."""
+def _holds(body: BodyFindings, had: Any, has: Any) -> bool:
+    """Whether a context differs in more contents alone, those of the contexts in it as well.
+
+    A cast or a copy may stand for what comes from outside.
+    """
     bare = []
     for context in (had, has):
         bare.append(type(context)())
@@ -126,12 +132,33 @@ def _holds(had: Any, has: Any) -> bool:
     ]
     return (
         bare[0] == bare[1]
-        and set(had.values_def.values) <= set(has.values_def.values)
-        and had.values_def.external_values.items() <= has.values_def.external_values.items()
+        and _are_held(body, had.values_def.values, has.values_def.values)
         and all(
-            name in inner[1] and _holds(each, inner[1][name]) for name, each in inner[0].items()
+            _is_brought_in(body, pair, has.values_def.external_values)
+            for pair in had.values_def.external_values.items()
+        )
+        and all(
+            name in inner[1] and _holds(body, each, inner[1][name])
+            for name, each in inner[0].items()
         )
     )
+
+
+def _are_held(body: BodyFindings, had: Sequence[str], has: Sequence[str]) -> bool:
+    """Whether each of a context's values is in another one, or has a substitute there."""
+    gone, more = set(had) - set(has), set(has) - set(had)
+    return all(any(_stands_for(body, new, old) for new in more) for old in gone)
+
+
+def _is_brought_in(body: BodyFindings, pair: Tuple[str, str], pairs: Mapping[str, str]) -> bool:
+    """Whether a value from outside, with what it is inside, is among others or has substitutes."""
+    return pairs.get(pair[0]) == pair[1] or any(
+        all(_stands_for(body, new, old) for new, old in zip(other, pair)) for other in pairs.items()
+    )
+
+
+def _stands_for(body: BodyFindings, new: str, old: str) -> bool:
+    return new == old or body.erasure.same(parse_input(new), parse_input(old))
 
 
 def _one_of(nested: Any) -> Any:
