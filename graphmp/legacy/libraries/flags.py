@@ -53,7 +53,7 @@ def _parse_flags(self: flags.FlagValues, args: Optional[Sequence[str]] = None) -
 
 def _set(name: str, value: Any) -> None:
     """Set a flag that nothing defines, as `FLAGS.words = 3` does."""
-    flag = flags.Flag(flags.ArgumentParser(), None, name, None, "set by the script")
+    flag: flags.Flag[Any] = flags.Flag(flags.ArgumentParser(), None, name, None, "")
     flags.FLAGS[name] = flag
     flags.FLAGS.register_flag_by_module(sys.argv[0], flag)
     flag.value = value
