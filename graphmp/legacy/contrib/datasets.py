@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+import functools
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
-
-from graphmp.tf_hooks.patch import wrap
 
 __all__ = [
     "Dataset",
@@ -23,8 +22,11 @@ TFRecordDataset = tf.data.TFRecordDataset
 TextLineDataset = tf.data.TextLineDataset
 
 
+_MAP = Dataset.map
+
+
+@functools.wraps(_MAP)
 def _map(
-    original: Callable[..., Any],
     *args: Any,
     num_threads: Optional[int] = None,
     output_buffer_size: Optional[int] = None,
@@ -33,8 +35,8 @@ def _map(
     """`Dataset.map`, also with `num_threads` and `output_buffer_size` in elements."""
     if num_threads is not None:
         kwargs["num_parallel_calls"] = num_threads
-    mapped = original(*args, **kwargs)
+    mapped = _MAP(*args, **kwargs)
     return mapped if output_buffer_size is None else mapped.prefetch(output_buffer_size)
 
 
-wrap(Dataset, "map", _map)
+Dataset.map = _map
