@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphmp.legacy import moved
+from graphmp.legacy import earlier, moved
 from graphmp.legacy.estimator import loader
 from graphmp.legacy.libraries import flags, later, python_names
 
@@ -14,3 +14,4 @@ def serve_what_left() -> None:
     flags.restore()
     loader.serve()
     moved.serve()
+    earlier.serve()

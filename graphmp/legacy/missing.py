@@ -50,7 +50,7 @@ def _message(symbol: str, needs: Optional[str]) -> str:
             " built in"
         )
         return text % (_users_line(), symbol, needs, tf.VERSION, needs, _LAST_WITH_CONTRIB)
-    text = "%s: tf.contrib.%s has no successor in TensorFlow %s; TensorFlow %s has it" % (
+    text = "%s: tf.contrib.%s has no successor in TensorFlow %s; the last with tf.contrib is %s" % (
         _users_line(),
         symbol,
         tf.VERSION,

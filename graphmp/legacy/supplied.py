@@ -96,6 +96,12 @@ SUPPLIED = (
     Supplied(
         _CONTROL_FLOW, "while_loop", "tf:while_loop", "metric_learning; moved to ops.while_loop"
     ),
+    Supplied(
+        _CELLS,
+        "_LayerRNNCell",
+        _OWN_CELLS + "LayerRNNCell",
+        "cells of scripts of TensorFlow 1.4 to 1.9",
+    ),
     Supplied(_CELLS, "_Linear", _OWN_CELLS + "_Linear", "cells of scripts up to TensorFlow 1.10"),
     Supplied(_CELLS, "_linear", _OWN_CELLS + "_linear", "as _Linear, up to TensorFlow 1.3"),
     Supplied("tensorflow.python.ops.rnn_cell", "_linear", _OWN_CELLS + "_linear", "as _Linear"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, Tuple
 
+from graphmp.legacy import earlier
 from graphmp.legacy.packages import PACKAGES
 from graphmp.legacy.renamed import RENAMED
 
@@ -125,6 +126,7 @@ _SLIM_NETS = (
 _SLIM_TOP = ("evaluation", "learning", "model_analyzer", "queues", "summaries")
 
 MODULES: Dict[str, Tuple[str, ...]] = {
+    **earlier.MODULES,
     "autograph": ("tf:autograph",),
     "cluster_resolver": ("tf:distribute.cluster_resolver",),
     "crf": (_OWN + "crf",),
@@ -247,6 +249,7 @@ MODULES.update({"slim.python.slim.nets." + name: ("tf_slim.nets." + name,) for n
 # Single names: moved, renamed, or out of modules too large to offer whole.
 NAMES: Dict[str, str] = {
     **RENAMED,
+    **earlier.NAMES,
     "compiler.jit.experimental_jit_scope": "tf:xla.experimental.jit_scope",
     "compiler.xla.compile": "tf:xla.experimental.compile",
     "framework.BoundedTensorSpec": "tensorflow.python.framework.tensor_spec:BoundedTensorSpec",

@@ -420,5 +420,5 @@ def test_a_contrib_symbol_without_successor(folder, built_in_forks, capfd):
         status == 1
         and "GMP018" in line
         and "old.py:4: tf.contrib.kafka" in line
-        and "TensorFlow 1.15.5 has it" in line
+        and "the last with tf.contrib is 1.15.5" in line
     )

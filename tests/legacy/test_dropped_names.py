@@ -11,6 +11,7 @@ import types
 
 import pytest
 
+from graphmp.legacy import after_import
 from graphmp.legacy.libraries import later, python_names
 
 
@@ -69,4 +70,4 @@ def test_a_library_that_is_imported_already(monkeypatch):
     later.restore()
     later.restore()
     assert image.ANTIALIAS == 5
-    assert sum(isinstance(each, later._Finder) for each in sys.meta_path) == 1
+    assert sum(isinstance(each, after_import._Finder) for each in sys.meta_path) == 1

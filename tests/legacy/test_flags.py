@@ -41,3 +41,14 @@ def test_a_script_that_asks_for_tensorflow_1_itself(forks, tmp_path, monkeypatch
     ended = forks.run("train.py")
     assert ended.status == 0, ended.err[-2000:]
     assert json.loads(ended.out.splitlines()[-1])[2] == 0.5
+
+
+def test_setting_a_flag_that_nothing_defines(forks, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(
+        "import tensorflow as tf\ntf.flags.DEFINE_integer('size', 3, '')\nFLAGS = tf.flags.FLAGS\n"
+        "FLAGS.words = 7\nFLAGS.words = {'a': 8}\nprint(FLAGS.words, FLAGS.__flags)\n"
+    )
+    ended = forks.run("train.py")
+    assert ended.status == 0, ended.err[-2000:]
+    assert ended.out.splitlines()[-1] == "{'a': 8} {'size': 3, 'words': {'a': 8}}"
