@@ -104,7 +104,7 @@ CODES = {
     "GMP018": Code(
         CANNOT_CONVERT,
         "A tf.contrib symbol has no successor on this TensorFlow.",
-        "Run with TensorFlow 1.15.5, which still has it.",
+        "Run with TensorFlow 1.15.5, the last with tf.contrib.",
     ),
     "GMP019": Code(
         BAD_INPUT,

@@ -1,9 +1,10 @@
-"""Functions of the library: unique names, bodies whose inputs exist, no recursion."""
+"""Functions of the library: unique names, bodies whose inputs exist, no recursion, few calls."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Set
 
+from graphmp.gate.limits import MOST_CALLS
 from graphmp.gate.nodes import Nodes, refused, shown
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.calls import called
@@ -23,13 +24,17 @@ def check_functions(graph_def: Any, nodes: Nodes) -> None:
     calls: Dict[str, List[str]] = {}
     for name, function in library.items():
         _check_body(function, nodes)
-        calls[name] = list(
-            dict.fromkeys(each for node in function.node_def for each in called(node, library))
-        )
+        calls[name] = [each for node in function.node_def for each in called(node, library)]
     chain = recursion(calls)
     if chain:
         found = "a function that calls itself, %s" % " -> ".join(map(shown, _cut(chain)))
         raise refused("function %s" % chain[0], found, _UNROLL)
+    counts = _counted(calls)
+    number = sum(1 + counts[each] for node in graph_def.node for each in called(node, library))
+    if number > MOST_CALLS:
+        found = "%s calls of functions, with those in functions; accepted are %s"
+        texts = tuple(format(each, ",") for each in (number, MOST_CALLS))
+        raise refused("library", found % texts, _UNROLL)
 
 
 def recursion(calls: Dict[str, List[str]]) -> List[str]:
@@ -51,6 +56,22 @@ def recursion(calls: Dict[str, List[str]]) -> List[str]:
                 inside.add(name)
                 waiting.append(iter(calls[name]))
     return []
+
+
+def _counted(calls: Dict[str, List[str]]) -> Dict[str, int]:
+    """The number of calls that each function makes, with those of the functions that it calls."""
+    counts: Dict[str, int] = {}
+    waiting = list(calls)
+    while waiting:
+        name = waiting.pop()
+        if name in counts:
+            continue
+        unknown = {each for each in calls[name] if each not in counts}
+        if unknown:
+            waiting += [name, *unknown]
+        else:
+            counts[name] = sum(1 + counts[each] for each in calls[name])
+    return counts
 
 
 def _cut(chain: List[str]) -> List[str]:

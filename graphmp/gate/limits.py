@@ -6,6 +6,7 @@ MOST_NAME = 10_000  # characters of a name
 MOST_OUTPUTS = (
     1 << 16
 )  # outputs and inputs that attributes declare, besides one a byte of the graph
+MOST_CALLS = 100_000  # of functions, with those in functions, which TensorFlow makes one by one
 MOST_ELEMENTS = 1 << 63  # elements of a tensor, as in TensorFlow
 
 # Attributes whose value graphmp reads as text; all others may be any bytes.
@@ -61,6 +62,7 @@ REFUSED = (
     "counts of inputs or outputs that are negative, or larger than the graph itself",
     "data inputs behind control inputs, inputs more or fewer than declared, slots that don't exist",
     "a function that calls itself, directly or through others; inputs in it that don't exist",
+    "calls of functions that come to more than MOST_CALLS, with those in functions",
     "a context or collection that names no node",
     "a cycle outside of while loops",
 )

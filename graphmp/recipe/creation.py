@@ -289,18 +289,21 @@ class DecoratedCall:
     def _reaches_past_half(self, arguments: Dict[str, Any]) -> bool:
         """Whether values of the half part are arguments.
 
-        The function's own half constants may stay.
+        The function's own half constants and random numbers may stay.
         """
         tensors = [t for t in _tensors(arguments) if t.dtype.is_floating]
         half = [t for t in tensors if t.dtype == self.half]
-        plan: Any = self._plan  # as above
-        from_half_part = any(
-            t.op.name in plan.half
-            or t.op.name in self.state.half_casts
-            or t.op.name not in plan.forward  # gradient code
-            for t in half
-        )
+        from_half_part = any(map(self._is_of_half_part, half))
         return from_half_part or 0 < len(half) < len(tensors)
+
+    def _is_of_half_part(self, tensor: Any) -> bool:
+        plan: Any = self._plan  # as above
+        name = tensor.op.name
+        source = self.state.half_casts.get(name)
+        if source is not None and _draws(self._graph.get_operation_by_name(source).type):
+            return False
+        is_gradient = name not in plan.forward
+        return name in plan.half or source is not None or is_gradient
 
     def _wide(self, name: str) -> Any:
         """The dtype of an op in the float32 build."""
@@ -401,8 +404,11 @@ def _float32_attribute(creation: Creation, half: Any) -> Optional[str]:
         x: Any = arguments.get("x")
         types = {tf.as_dtype(each) for each in (x.dtype, arguments["DstT"])} if is_tensor(x) else {}
         return "DstT" if half in types and any(map(_is_whole, types)) else None
-    is_random = kind(creation.op_type) == "random" or creation.op_type.startswith("Stateless")
-    return "dtype" if is_random and arguments.get("dtype") == half else None
+    return "dtype" if _draws(creation.op_type) and arguments.get("dtype") == half else None
+
+
+def _draws(op_type: str) -> bool:
+    return kind(op_type) == "random" or op_type.startswith("StatelessRandom")
 
 
 def _is_whole(dtype: Any) -> bool:

@@ -1,7 +1,8 @@
 """What a node runs, it runs in the original: writes, random numbers, reads of queues, prints.
 
 A gated write runs what its flag depends on besides, and so do nodes behind it. A clipped gradient
-runs what its norm is taken of.
+runs what its norm is taken of. Gradients of a loss that was multiplied wait for that of its scale,
+and so run the loss.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import operator
 from typing import Any, Container, Dict, Iterator, List, Mapping
 
 from graphmp.graph.structure.branches import Conditions
+from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import NEXT_ITERATIONS, READS, VARIABLE_OPS
@@ -44,6 +46,16 @@ class _Effects:
             name: self.before[write] for name, write in originals.items() if write in self.before
         }
         self.after = self._run_by(sides.after.view, known, body.clips.multiplied)
+
+    def of_scaled(self, body: Any) -> int:
+        """The effects behind all that is multiplied by a loss scale."""
+        steps = {name: body.erasure.step(name) for name in sorted(self._sides.added)}
+        scaled = (
+            self._sides.after.view.inputs(name)[step.slot].node
+            for name, step in steps.items()
+            if step is not None and step.power > 0
+        )
+        return functools.reduce(operator.or_, (self.before.get(name, 0) for name in scaled), 0)
 
     def _has_effect(self, name: str) -> bool:
         node = self._sides.before.view.nodes[name]
@@ -83,9 +95,10 @@ def effect_faults(body: Any) -> Iterator[Fault]:
     """
     sides, scales, gates = body.sides, body.scales, body.gates
     effects = _Effects(body)
+    code, scaled = gradient_nodes(sides.before.view), effects.of_scaled(body)
     conditions = (sides.before.conditions, sides.after.conditions)
     for name, bits in effects.after.items():
-        more = bits & ~effects.before.get(name, bits)
+        more = bits & ~effects.before.get(name, bits) & ~(scaled if name in code else 0)
         if more and not conditions[1].get(name, _EMPTY) - conditions[0].get(name, _EMPTY):
             yield Fault(name, "runs %s, which it does not in the original" % effects.spelled(more))
     for name, found in gates.of.items():

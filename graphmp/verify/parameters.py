@@ -11,8 +11,8 @@ from graphmp.policy.dtypes import HALF, dtype_text
 from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.handles import is_argument
-from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim
-from graphmp.verify.sides import Side, Sides
+from graphmp.verify.proof import FAILED, NOT_APPLICABLE, PROVED, Claim
+from graphmp.verify.sides import Side
 
 _NAME = "parameters"
 
@@ -93,7 +93,7 @@ def parameters_claim(
         "%s %s" % (key, _shown(value)) for key, value in found.items() if value is not False
     )
     if wanted is None:
-        return _unclaimed(bodies[0].sides, text)
+        return Claim(_NAME, NOT_APPLICABLE, "nobody says what was asked for; found: %s" % text)
     source = "asked for" if expected is not None else "claimed by the graph's mark"
     trains = _trains([body.sides.before for body in bodies])
     wrong = [
@@ -111,16 +111,6 @@ def parameters_claim(
             ),
         )
     return Claim(_NAME, PROVED, "as %s: %s" % (source, text))
-
-
-def _unclaimed(sides: Sides, text: str) -> Claim:
-    """The claim on a graph without a mark, which a conversion puts wherever there are collections."""
-    if sides.added and sides.after.meta_graph.collection_def:
-        why = (
-            "the converted graph has lost its mark, the collection graphmp: give --expect=flags.txt"
-        )
-        return Claim(_NAME, NOT_PROVED, "%s; found: %s" % (why, text))
-    return Claim(_NAME, NOT_APPLICABLE, "nobody says what was asked for; found: %s" % text)
 
 
 def _trains(sides: Sequence[Side]) -> bool:

@@ -285,7 +285,14 @@ def _long_name(graph: Any) -> None:
     add(graph, "n" * 100_000, "NoOp")
 
 
+def _many_twice(graph: Any) -> None:
+    for depth in range(40):
+        function(graph, "f%d" % depth, *(["f%d" % (depth + 1)] * 2 if depth < 39 else []))
+    call(graph, "f0")
+
+
 REFUSED: Dict[str, Hostile] = {
+    "functions that call twice": Hostile(_many_twice, "calls of functions"),
     "two nodes of a name": Hostile(_two_of_a_name, "two nodes have the name two"),
     "missing input": Hostile(_missing_input, "nowhere"),
     "missing control input": Hostile(_missing_control, "nowhere"),
@@ -359,12 +366,6 @@ def _unknown_collection(graph: Any) -> None:
     graph.collection_def["mine"].bytes_list.value.append(b"\xff\xff\xff")
 
 
-def _many_twice(graph: Any) -> None:
-    for depth in range(40):
-        function(graph, "f%d" % depth, *(["f%d" % (depth + 1)] * 2 if depth < 39 else []))
-    call(graph, "f0")
-
-
 def _splat(graph: Any) -> None:
     splat(graph, "sizes", 1, tf.int32)
     add(graph, "filled", "Fill", ["sizes", "one"], T=FLOAT)
@@ -399,7 +400,6 @@ TOLERATED: Dict[str, Hostile] = {
     "axes of a Sum": Hostile(_axes),
     "splat of floats": Hostile(_float_splat),
 }
-HEAVY: Dict[str, Hostile] = {"functions that call twice": Hostile(_many_twice)}
 
 
 def made(hostile: Hostile) -> tf.MetaGraphDef:

@@ -374,19 +374,8 @@ def test_fault(graphs, fault):
 
 
 @pytest.mark.unit
-def test_a_lost_mark(graphs):
-    """A conversion without its mark isn't proved, unless flags say what was asked for."""
-    original, converted = graphs
-    planted = Spoilt(converted)
-    del planted.meta_graph.collection_def["graphmp"]
-    asked = {"loss_scale": "dynamic", "clip_norm": 1.0}
-    assert "lost its mark" in open_claims(original, planted.meta_graph)["parameters"]
-    assert "parameters" not in open_claims(original, planted.meta_graph, asked)
-
-
-@pytest.mark.unit
-def test_a_graph_without_collections_needs_no_mark(graphs):
-    """A GraphDef has no place for a mark: what is found is told."""
+def test_without_a_mark(graphs):
+    """A GraphDef has no place for one: what is found is told."""
     bare = [tf.MetaGraphDef(graph_def=graph.graph_def) for graph in graphs]
     (claim,) = [claim for claim in verify(*bare).claims if claim.name == "parameters"]
     assert claim.verdict == "not applicable" and "clip_norm 1" in claim.text
