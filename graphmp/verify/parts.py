@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Iterator, Mapping, Sequence, Tuple
+from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -12,7 +12,7 @@ from graphmp.graph.state.state import variable_keys
 from graphmp.graph.structure.contexts import contexts
 from graphmp.graph.structure.view import parse_input
 from graphmp.verify.body import BodyFindings
-from graphmp.verify.sides import Fault
+from graphmp.verify.sides import Fault, keeps_names
 
 _STATE = "graphmp_loss_scale"  # the collection of the scales' state
 _CONTEXTS = frozenset(
@@ -76,8 +76,12 @@ def _collection_faults(body: BodyFindings) -> Iterator[Fault]:
 
 def _lists(body: BodyFindings, names: Sequence[str]) -> bool:
     """Whether tensors are the scales' variables: each one's scale, good steps and skipped steps."""
-    listed = list(map(body.checkpoints.listed, names))
-    if sorted(listed) != sorted(body.scales.initial):
+    return _in_order(body, list(map(body.checkpoints.listed, names)))
+
+
+def _in_order(body: BodyFindings, listed: Sequence[Optional[str]]) -> bool:
+    """Whether nodes are those of the scales' variables, each scale's in their order."""
+    if set(listed) != set(body.scales.initial) or len(listed) != len(set(listed)):
         return False
     places = [[listed.index(node) for node in nodes] for nodes in body.scales.nodes_of_states()]
     return all(found == sorted(found) for found in places)
@@ -106,12 +110,12 @@ def _may_differ(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
         return False
     before, after = list(old.bytes_list.value), list(new.bytes_list.value)
     added = [data for data in after if data not in before]
-    described = [body.checkpoints.described(data) for data in added]
     kept = [data for data in after if data not in added]
+    at_end = after == [*kept, *added] or not keeps_names(body.sides.after.meta_graph)
     return (
         kept == before
-        and None not in described
-        and sorted(filter(None, described)) == sorted(body.scales.initial)
+        and at_end
+        and _in_order(body, [body.checkpoints.described(data) for data in added])
     )
 
 

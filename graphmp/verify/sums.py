@@ -3,9 +3,10 @@
 What such a step reads was finite when it was added up, and the scale was adapted then. A flag of
 its own, by the sums alone, skips it as a whole if a sum is not finite. It is a step's flag if
 
-1. an update kernel that dies without it reads a gradient that it looks at;
-2. what it looks at leads to writes that go by it;
-3. all kernels that take what it looks at, or run whenever a write of the step does, go by it, and
+1. what it looks at comes of variables;
+2. an update kernel that dies without it reads a gradient that it looks at;
+3. what it looks at leads to writes that go by it;
+4. all kernels that take what it looks at, or run whenever a write of the step does, go by it, and
    it looks at their gradients.
 """
 
@@ -15,7 +16,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Set
 
 from graphmp.graph.structure.values import array
 from graphmp.graph.structure.view import Port
-from graphmp.policy.op_sets import OVERWRITES, SWITCHES, UPDATE_PREFIXES
+from graphmp.policy.op_sets import OVERWRITES, SWITCHES, UPDATE_PREFIXES, VARIABLE_OPS
 from graphmp.verify.formulas import Flag, by_value
 from graphmp.verify.sides import Fault, attribute
 
@@ -45,8 +46,14 @@ class SumSteps:
             looked: names
             for looked, names in self.writes.items()
             if any(self._takes(name, looked) for name in names)
+            and all(map(self._is_kept, looked))
             and not any(port.node in taken for port in looked)
         }
+
+    def _is_kept(self, port: Port) -> bool:
+        """Whether a value comes of a variable; a fed gradient is of this run."""
+        behind = self._view.ancestors([port.node], control=False)
+        return any(self._view.nodes[name].op in VARIABLE_OPS for name in behind)
 
     def _taken_out(self) -> Set[str]:
         """What comes of accumulators: their step adapts the scale, and its flag says so."""

@@ -1,0 +1,44 @@
+"""Each division by a loss scale has a reader, or else its gradient is read while it is scaled."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.walk import reached
+from graphmp.verify.sides import Fault
+
+# How a flag or the norm of a clip begins, which look at gradients and hand none on.
+_LOOKS = frozenset(("Abs", "IsFinite", "L2Loss", "Reshape", "Shape", "Sum"))
+
+
+def unread_quotients(body: Any) -> Iterator[Fault]:
+    """Divisions by a scale that nothing but flags and norms reads.
+
+    Args:
+        body: the body, from body.py.
+    """
+    for port in body.erasure.divisions():
+        found = reached([port], lambda each: _handed_on(body, each))
+        if not any(_is_read(body, each) for each in found):
+            yield Fault(port.node, "divides by a loss scale, and nobody reads the quotient")
+
+
+def _handed_on(body: Any, port: Port) -> Iterator[Port]:
+    """Added nodes that give the value of an output: casts, copies, clips."""
+    for consumer in body.sides.after.view.consumers(port.node):
+        if consumer.node in body.sides.added:
+            result = Port(consumer.node, 0)
+            if body.erasure.through(result) == port:
+                yield result
+
+
+def _is_read(body: Any, port: Port) -> bool:
+    view, added = body.sides.after.view, body.sides.added
+    handed_on = set(_handed_on(body, port))
+    return any(
+        consumer.output == port.output
+        and Port(consumer.node, 0) not in handed_on
+        and (consumer.node not in added or view.nodes[consumer.node].op not in _LOOKS)
+        for consumer in view.consumers(port.node)
+    )
