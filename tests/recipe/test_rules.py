@@ -364,6 +364,42 @@ def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, 
 
 
 @pytest.mark.unit
+def test_whole_and_random_numbers_are_float32(graph):
+    """They follow the dtype of what they meet; half precision has no room for them."""
+
+    @recipe_alone
+    def build(x):
+        h = tf.layers.dense(x, 4)
+        noise = tf.random_uniform(tf.shape(h), dtype=h.dtype)
+        count = tf.cast(tf.size(h), h.dtype)
+        last = tf.layers.dense(h * noise / count, 4)
+        return last, tf.cast(h, tf.int32)
+
+    _, whole = build(vectors()[0])
+    ops = graph.get_operations()
+    (drawn,) = [op for op in ops if op.type == "RandomUniform" and "Initializer" not in op.name]
+    casts = [(op.inputs[0].dtype, op.outputs[0].dtype) for op in ops if op.type == "Cast"]
+    assert drawn.outputs[0].dtype == tf.float32 and whole.dtype == tf.int32
+    assert (tf.int32, tf.float32) in casts and (tf.float32, tf.int32) in casts
+    assert not [pair for pair in casts if tf.int32 in pair and tf.float16 in pair]
+
+
+@pytest.mark.unit
+def test_what_is_made_of_gradients_is_float32(graph):
+    """A penalty is a term of the loss, though nothing behind it is worth half precision."""
+
+    @recipe_alone
+    def build(x):
+        d = two_layers(x)
+        penalty = tf.reduce_mean(tf.square(tf.gradients(d, x)[0]), name="penalty")
+        return d, penalty
+
+    build(vectors()[0])
+    assert graph.get_tensor_by_name("penalty:0").dtype == tf.float32
+    assert graph.get_operation_by_name("penalty").get_attr("T") == tf.float32
+
+
+@pytest.mark.unit
 def test_a_keras_layer_is_refused_before_it_runs(graph):
     @recipe_alone
     def build(x):

@@ -402,6 +402,49 @@ def test_scaled_where_it_is_fetched():
     assert "scale cancels" in open_claims(original, planted.meta_graph)
 
 
+@pytest.fixture(scope="module")
+def fed_back():
+    """Gradients are fetched, and fed to the updates, and the conversion."""
+    with tf.Graph().as_default():
+        SHAPES["fed_back"].build()
+        original = tf.train.export_meta_graph()
+    return original, converted(original)
+
+
+@pytest.mark.unit
+def test_a_quotient_that_nobody_reads(fed_back):
+    """The gradient is fetched while it is scaled, though its flag looks at the quotient."""
+    original, right = fed_back
+    for one in unscales(Planted(right)):
+        planted = Spoilt(right)
+        for node in planted.nodes.values():
+            if one.name in node.input and not node.name.startswith(SCALE):
+                node.input[list(node.input).index(one.name)] = one.input[0]
+        assert planted.meta_graph != right
+        assert "nobody reads" in open_claims(original, planted.meta_graph)["scale cancels"]
+
+
+@pytest.mark.unit
+def test_a_flag_of_fed_gradients_that_adapts_nothing(fed_back):
+    """Fed gradients are of this run, as sums in variables are not."""
+    original, right = fed_back
+    planted = Spoilt(right)
+    planted.ours("finite").input.remove("^%supdate/step" % SCALE)
+    assert "steps are skipped whole" in open_claims(original, planted.meta_graph)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("places", [(-1, -2), (0, -1)])
+def test_variables_of_the_scale_in_another_place(graphs, places):
+    """They end their collection, in their order."""
+    original, right = graphs
+    planted = Spoilt(right)
+    listed = planted.meta_graph.collection_def["variables"].bytes_list.value
+    one, other = (listed[place] for place in places)
+    listed[places[0]], listed[places[1]] = other, one
+    assert not verify(original, planted.meta_graph).ok
+
+
 @pytest.mark.unit
 def test_contexts_in_another_order():
     """What lies in another context is imported after it."""

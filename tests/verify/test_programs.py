@@ -44,6 +44,10 @@ def test_program(name, how, use_resource):
     assert not open_claims(*of_program(name, use_resource, how))
 
 
+def test_a_loop_into_which_a_cast_is_brought():
+    assert not open_claims(*of_program("maml_of_tasks", False, 1024))
+
+
 @pytest.fixture(scope="module")
 def looped():
     """Gradients of parts, added up in a loop."""

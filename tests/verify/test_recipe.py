@@ -41,6 +41,19 @@ def test_model(name, config):
     assert set(found) <= {OPEN.get(name, "")}, found
 
 
+@pytest.mark.parametrize(
+    "name, config",
+    [
+        ("gradient_penalty", "none"),  # ends of gradient code in a loss
+        ("one_hot_labels", "dynamic"),  # random numbers, which a scaled loss runs
+        ("recurrent_loop", "none"),  # a context brings a cast of a variable in
+        ("unfused_batch_norm", "bfloat16"),  # counts of elements
+    ],
+)
+def test_rules_of_their_own(name, config):
+    test_model(name, config)
+
+
 def many_losses(decorate):
     """A loss for each example."""
 

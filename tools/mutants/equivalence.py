@@ -362,12 +362,12 @@ class _Numbers:
         inputs = [(found.get(port.node, port.node), port.output) for port in view.inputs(name)]
         awaited = _NOTHING.union(*(events.get(other, _UNKNOWN) for other in view.controls(name)))
         controls = tuple(sorted(awaited))
+        if node.op in COMMUTE or node.op == "AddN":
+            inputs.sort(key=str)
         if self.stays(view, name):
             return self._intern((name, node.op, _attributes(node), tuple(inputs), controls))
         if self._is_its_input(view, name, found):
             return found[view.inputs(name)[0].node]
-        if node.op in COMMUTE or node.op == "AddN":
-            inputs.sort(key=str)
         listed = self._in_any_order(view, name, found)
         types = ("T",) if self._moves(view, name, found) else ()
         return self._intern((node.op, _attributes(node, types), listed or tuple(inputs), controls))
