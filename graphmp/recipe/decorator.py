@@ -119,6 +119,7 @@ def install() -> None:
     conversions.install(creation.variable_in_half)
     gradients.install(scaled_gradients)
     gradients.install_aggregation(summed_gradients)
+    gradients.install_bfloat16()
     optimizers.install(apply_gradients)
     sessions.install(before_run)
     sessions.configure(configured)

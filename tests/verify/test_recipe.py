@@ -47,6 +47,7 @@ def test_model(name, config):
         ("gradient_penalty", "none"),  # ends of gradient code in a loss
         ("one_hot_labels", "dynamic"),  # random numbers, which a scaled loss runs
         ("recurrent_loop", "none"),  # a context brings a cast of a variable in
+        ("recurrent_loop", "bfloat16"),  # whose gradients TensorFlow 1.15 leaves out of loops
         ("unfused_batch_norm", "bfloat16"),  # counts of elements
     ],
 )
