@@ -135,7 +135,7 @@ class Gates:
     def _is_late(self, name: str, new: Port, matched: Dict[str, Any]) -> bool:
         """Whether an old value is read after all that the write waits for."""
         if "old" not in matched:
-            return True
+            return "rows" not in matched or self._waits_as(matched["rows"].node, name)
         waits = set(self._view.controls(matched["old"].node))
         done = {self._matcher.plain(Port(node, 0)).node for node in waits}
         while (
@@ -145,6 +145,11 @@ class Gates:
         ):
             new = self._view.inputs(new.node)[0]
         return waits >= set(self._view.controls(name)) and new.node in done
+
+    def _waits_as(self, old: str, write: str) -> bool:
+        """Whether an old value is read after all of the original that a write waits for."""
+        waits = {name for name in self._view.controls(write) if name not in self._sides.added}
+        return waits <= set(self._view.controls(old))
 
     def _is_like(self, name: str, other: Port) -> bool:
         """Whether a slice of the old value is the slice that is written."""
@@ -164,8 +169,9 @@ class Gates:
     def alive(self, port: Port) -> Optional[Port]:
         """The write whose result a Merge replaces if it is dead; None for any other Merge."""
         for template in ("alive_reference", "alive_value"):
-            found = self._matcher.take(template, port)
-            if found is not None:
+            found = self._matcher.match(template, port)
+            if found is not None and self._may_stand(found):
+                self._matcher.keep(found)
                 return Port(found["write"].node, found["write"].output)
         return None
 
@@ -174,10 +180,16 @@ class Gates:
         if name in self._sides.added:
             for template in ("alive", "alive_reference", "either_side", "alive_value", "applied"):
                 found = self._matcher.match(template, Port(name, 0))
-                if found is not None and ("count" not in found or self._counts(found)):
+                if found is not None and self._may_stand(found):
                     self._matcher.keep(found)
                     return str(found["write"].node)
         return name
+
+    def _may_stand(self, found: Dict[str, Any]) -> bool:
+        """Whether what lives in a dead write's place counts or reads as that would have."""
+        if "count" in found:
+            return self._counts(found)
+        return "old" not in found or self._waits_as(found["old"].node, found["write"].node)
 
     def _counts(self, found: Dict[str, Any]) -> bool:
         """Whether a step counts once where it is skipped, in the variable that counts the others.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import AbstractSet, Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Set
 
 from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.structure.calls import called, with_callers
@@ -135,12 +135,26 @@ def _writes(side: Side, gradients: AbstractSet[str]) -> bool:
     """
     view = side.view
     made_of = view.ancestors(gradients)
-    taking = view.descendants(gradients, control=False)
+    taking = _taking(side, gradients)
     return any(
         (name in taking and side.state.written(name) & made_of)
         or (gradients and view.nodes[name].op.startswith(UPDATE_PREFIXES))
         for name in side.state.writes
     )
+
+
+def _taking(side: Side, names: AbstractSet[str]) -> Set[str]:
+    """What depends on some nodes by data, also by way of variables that are written and read."""
+    view, state = side.view, side.state
+    found: Set[str] = set()
+    fresh: AbstractSet[str] = names
+    while fresh:
+        found |= view.descendants(fresh, control=False)
+        written = {
+            variable for name in found & set(state.writes) for variable in state.written(name)
+        }
+        fresh = view.descendants(written, control=False) - found
+    return found
 
 
 def _same(key: str, found: Any, wanted: Any, trains: bool) -> bool:

@@ -4,16 +4,21 @@
 
     Op(a, b)           a node of that op with these inputs, its first output; Op(a)[1] is its second
     Op(a, after=[b])   one that also waits for b; a node of any other pattern waits for nothing
-    Op(a, after=...)   one with any control inputs Op(a, like=write)  one with the attributes of the
-    node in that hole; checked by the caller Op(a, after=[*b])  one with any number of control
-    inputs, as a list; after others, for those and any number more Op(a, key="text")  one with that
-    attribute; key=NAME reads it off; all other attributes that are no types have their default
-    Op(*name)          any number of inputs, as a list name               a hole: any output, the
-    same at each occurrence of the name; if a template has that name, an output that matches it name
-    @ pattern     a hole for a match of a pattern NAME               a constant scalar, the same
-    number at each occurrence; its value is read off 1, [0], "a", nan   a constant of that value
-    zeros              a constant of any shape, all of it +0 template(a, b)     another template,
-    with patterns for its parameters; its other holes are the caller's, except those with @
+    Op(a, after=[*b])  one that waits for any number of nodes, as a list; after others, for those
+                       and any number more
+    Op(a, after=...)   one with any control inputs
+    Op(a, like=write)  one with the attributes of the node in that hole; checked by the caller
+    Op(a, key="text")  one with that attribute; key=NAME reads it off; all other attributes that are
+                       no types have their default
+    Op(*name)          any number of inputs, as a list
+    name               a hole: any output, the same at each occurrence of the name; if a template
+                       has that name, an output that matches it
+    name @ pattern     a hole for a match of a pattern
+    NAME               a constant scalar, the same number at each occurrence; its value is read off
+    1, [0], "a", nan   a constant of that value
+    zeros              a constant of any shape, all of it +0
+    template(a, b)     another template, with patterns for its parameters; its other holes are the
+                       caller's, except those with @
 
 Indented lines continue a definition. If a name has several definitions, one must match.
 """

@@ -15,7 +15,8 @@ A mutant to which no rule applies is not equivalent.
    the same with the same values, in the same order. Values are numbered: two ops without state have
    the same number if their ops, attributes, the numbers of their inputs (in any order if the op
    commutes) and what they wait for are the same. To wait for an op without state is to wait for
-   its inputs and for what it waits for: its value isn't seen. Furthermore
+   its inputs and for what it waits for: its value isn't seen. Of numbers, Add and AddV2 are one
+   op. Furthermore
    a. an Identity has its input's number if the input waits for all that the Identity waits for: by
       1 it then runs, or is dead, with its input.
        a reader of x reads Identity(x)
@@ -32,6 +33,9 @@ A mutant to which no rule applies is not equivalent.
       the same in both types. In float16, all numbers of which are normal in float32, so do
       comparisons and changes of sign; a bfloat16 number may be flushed to zero as subnormal.
        Relu in float16 of x  ->  a cast to float16 of Relu in float32 of a cast of x
+   d. a write of a scalar has the same number whether it validates the shape or not: that of a
+      variable of the scale, for one.
+       AssignVariableOp(v, x, validate_shape=true)  ->  AssignVariableOp(v, x, validate_shape=false)
    The remaining nodes are below graphmp/ and have no readers; these may change.
 3. Unobserved. By 2, the graphs differ in values of nodes of the original that only such nodes
    read, that no collection or signature names, and that are multiplied by a loss scale in
@@ -113,6 +117,7 @@ _MOVE = frozenset(
 _COMPARE = frozenset(("Abs", "Maximum", "Minimum", "Neg", "Relu", "ReluGrad", "Select", "SelectV2"))
 
 _NOTHING: FrozenSet[int] = frozenset()
+_ONE_OP = {"AddV2": "Add"}
 _UNKNOWN = frozenset((-1,))  # a node of a loop that is numbered later
 
 Edge = Tuple[str, str]
@@ -365,12 +370,20 @@ class _Numbers:
         if node.op in COMMUTE or node.op == "AddN":
             inputs.sort(key=str)
         if self.stays(view, name):
-            return self._intern((name, node.op, _attributes(node), tuple(inputs), controls))
+            without = ("validate_shape",) if self._writes_a_scalar(view, name) else ()
+            attributes = _attributes(node, without)
+            return self._intern((name, node.op, attributes, tuple(inputs), controls))
         if self._is_its_input(view, name, found):
             return found[view.inputs(name)[0].node]
         listed = self._in_any_order(view, name, found)
         types = ("T",) if self._moves(view, name, found) else ()
-        return self._intern((node.op, _attributes(node, types), listed or tuple(inputs), controls))
+        op = _ONE_OP.get(node.op, node.op)
+        return self._intern((op, _attributes(node, types), listed or tuple(inputs), controls))
+
+    def _writes_a_scalar(self, view: GraphView, name: str) -> bool:
+        """Whether a node writes a variable of the scale."""
+        own = name not in self._subject.before.nodes
+        return own and view.nodes[name].op in ("Assign", "AssignVariableOp")
 
     def _is_its_input(self, view: GraphView, name: str, found: Dict[str, int]) -> bool:
         """Whether a node gives its input's values, and as soon: rules a and c."""
