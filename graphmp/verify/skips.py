@@ -278,8 +278,12 @@ class Skips:
     def _look_at_strangers(self, of_steps: AbstractSet[str]) -> None:
         """Writes that go by a scale's flag, and that nothing in the original waits for with a step.
 
+        A function runs all of its writes, whatever waits for them.
+
         `of_steps`: the writes that take gradients, or follow others that do.
         """
+        if self._sides.before.function:
+            return
         steps = {self._body.erasure.copies.get(name, name) for name in of_steps}
         view = self._sides.before.view
         behind = view.descendants(steps & view.nodes.keys())

@@ -58,6 +58,24 @@ def deep():
     )
 
 
+def various():
+    """A rate that falls, counts, float64, tiny constants, a loop, a write that runs alone."""
+    x, w = vectors(), tf.get_variable("w", (12, 12))
+    step = tf.train.get_or_create_global_step()
+    rate = tf.train.exponential_decay(0.1, step, 100, 0.9)
+    tf.assign_add(tf.get_variable("seen", (), initializer=tf.zeros_initializer()), 1.0)
+    _, h = tf.while_loop(lambda i, _: i < 2, lambda i, h: (i + 1, tf.matmul(h, w)), [0, x])
+    h = tf.matmul(h * tf.cast(tf.shape(x)[0], tf.float32) + 1e-12, w)
+    wide = tf.cast(tf.transpose(tf.cast(h, tf.float64) * 2.0), tf.float32)
+    tf.identity(tf.reshape(tf.transpose(x), [-1]), "moved")
+    tf.train.GradientDescentOptimizer(rate).minimize(square(wide), step, name="train")
+
+
+@pytest.fixture(scope="module")
+def various_kinds(mutate):
+    return subject_of(mutate, various, **LOW)
+
+
 @pytest.fixture(scope="module")
 def clipped(mutate):
     return subject_of(mutate, plain, clip_norm=0.125, **LOW)
@@ -83,15 +101,17 @@ def planted(mutate, name, subject, count=1):
 
 
 @pytest.mark.slow
-def test_each_class_plants_faults(mutate, clipped, square_ones):
+def test_each_class_plants_faults(mutate, clipped, square_ones, various_kinds):
     """Every class has a mutant on some version of TensorFlow.
 
     Classes of function bodies need functions, that of Savers' slices needs TensorFlow 2.
     """
-    before = [serialize(subject.converted) for subject in (clipped, square_ones)]
+    subjects = (clipped, square_ones, various_kinds)
+    before = [serialize(subject.converted) for subject in subjects]
     none = []
     for name in every_class(mutate):
-        mutants = planted(mutate, name, clipped) or planted(mutate, name, square_ones)
+        found = (planted(mutate, name, subject) for subject in subjects)
+        mutants = next(filter(None, found), [])
         none += [] if mutants else [name]
         for mutant in mutants:
             assert mutant.name == name and mutant.what and serialize(mutant.graph) not in before
@@ -103,7 +123,7 @@ def test_each_class_plants_faults(mutate, clipped, square_ones):
         else ["function_body_changed", "function_result_changed", "own_attribute_changed"]
     )
     assert set(none) <= set(allowed)
-    assert [serialize(subject.converted) for subject in (clipped, square_ones)] == before
+    assert [serialize(subject.converted) for subject in subjects] == before
 
 
 @pytest.mark.unit
