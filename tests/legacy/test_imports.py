@@ -666,7 +666,7 @@ def test_missing_symbols_are_named_with_the_line_that_used_them(run, tmp_path):
     results = run(MISSING, tmp_path)
     line = (
         "['GraphmpError', '%s']: GMP018: %s:%d: tf.contrib.%s has no successor in TensorFlow %s;"
-        " TensorFlow 1.15.5 has it"
+        " the last with tf.contrib is 1.15.5"
     )
     script = str(tmp_path / "train.py")
     uses = [
