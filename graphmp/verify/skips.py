@@ -66,6 +66,7 @@ class Skips:
             self._look_at_flags()
         self._look_at_values()
         self._look_at_pairs()
+        self._look_at_followers()
         self.faults += self._sums.faults(self._writes, self._flags, self._is_beside)
         self.counts = set(self._counts())
 
@@ -142,6 +143,25 @@ class Skips:
                             "goes by another flag than %s, by which its value is looked at"
                             % names[0],
                         )
+                    )
+
+    def _look_at_followers(self) -> None:
+        """A write whose value is made of what another has written goes by that one's values, too.
+
+        Where the other is skipped, it would be made of the old value.
+        """
+        by_values = {name: by_value(self._flags[name]) for name in self.gated}
+        by_values = {name: looked for name, looked in by_values.items() if looked}
+        for name, looked in by_values.items():
+            values = {gate.value.node for gate in self._gates[name]}
+            before, made_of = (self._view.ancestors(values, control=way) for way in (True, False))
+            for other in by_values.keys() & before:
+                if (
+                    self._sides.after.state.written(other) & made_of
+                    and not by_values[other] <= looked
+                ):
+                    self.faults.append(
+                        Fault(name, "is written where %s, of which it is made, is skipped" % other)
                     )
 
     def _is_beside(self, name: str, other: str) -> bool:

@@ -53,3 +53,31 @@ def test_one_goes_by_less_than_the_other(ahead):
         "AssignSubVariableOp goes by another flag than AssignSubVariableOp_1, by which its value is"
         " looked at"
     )
+
+
+@pytest.mark.unit
+def test_what_is_made_of_another_goes_by_its_values_too():
+    """A centre is a sum by a count; where these keep their values, so does the centre."""
+    with tf.Graph().as_default():
+        x, weights = tf.placeholder(tf.float32, [4, 8]), tf.get_variable("weights", [8, 8])
+        hidden = tf.matmul(x, weights)
+        total, centre = (
+            tf.get_variable(name, [8], trainable=False, use_resource=True)
+            for name in ("total", "centre")
+        )
+        added = total.assign_add(tf.reduce_sum(hidden, 0), read_value=False)
+        with tf.control_dependencies([added]):
+            moved = centre.assign(total.read_value() / 2.0, read_value=False)
+        loss = tf.reduce_mean(tf.square(hidden - centre))
+        update = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        tf.group(update, moved, name="train")
+        original = tf.train.export_meta_graph()
+    found = converted(original)
+    assert verify(original, found).ok
+    nodes = {node.name: node for node in found.graph_def.node}
+    values = nodes["graphmp/moving_averages/values"]
+    values.input[:] = [each for each in values.input if "AssignVariableOp" in each] * len(
+        values.input
+    )
+    (claim,) = [claim for claim in verify(original, found).claims if claim.verdict == "failed"]
+    assert "AssignAddVariableOp, of which it is made, is skipped" in claim.text
