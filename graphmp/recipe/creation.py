@@ -100,13 +100,13 @@ class DecoratedCall:
             creation = creation._replace(
                 arguments=dict(creation.arguments, **dict(zip(SEEDS, seeds)))
             )
-        if self.half == tf.float32:
-            return creation.make(creation.arguments).result() if seeds is not None else None
-        key = _float32_attribute(creation, self.half)
+        key = _float32_attribute(creation, self.half) if self.half != tf.float32 else None
         if key is not None:
             return self._by_float32(creation, name, key)
         if seeds is not None:
             return creation.make(creation.arguments).result()
+        if self.half == tf.float32:
+            return None
         if creation.op_type in LEFT_ALONE and not self._is_source(creation):
             return None
         if self.in_gradients:

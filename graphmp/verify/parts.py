@@ -162,7 +162,10 @@ def _is_brought_in(body: BodyFindings, pair: Tuple[str, str], pairs: Mapping[str
 
 
 def _stands_for(body: BodyFindings, new: str, old: str) -> bool:
-    return new == old or body.erasure.same(parse_input(new), parse_input(old))
+    sides, ports = body.sides, (parse_input(new), parse_input(old))
+    views = (sides.after.view, sides.before.view)
+    known = all(port.node in view.nodes for port, view in zip(ports, views))
+    return new == old or (known and body.erasure.same(*ports))
 
 
 def _one_of(nested: Any) -> Any:
