@@ -11,6 +11,7 @@ from graphmp.graph.structure.calls import called
 
 _CURE = "write the graph again with export_meta_graph"
 _UNROLL = "write its loop with tf.while_loop"
+_REPEAT = "write what repeats as a loop, with tf.while_loop"
 
 
 def check_functions(graph_def: Any, nodes: Nodes) -> None:
@@ -34,7 +35,7 @@ def check_functions(graph_def: Any, nodes: Nodes) -> None:
     if number > MOST_CALLS:
         found = "%s calls of functions, with those in functions; accepted are %s"
         texts = tuple(format(each, ",") for each in (number, MOST_CALLS))
-        raise refused("library", found % texts, _UNROLL)
+        raise refused("library", found % texts, _REPEAT)
 
 
 def recursion(calls: Dict[str, List[str]]) -> List[str]:

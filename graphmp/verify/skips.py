@@ -155,7 +155,7 @@ class Skips:
         for name, looked in by_values.items():
             values = {gate.value.node for gate in self._gates[name]}
             before, made_of = (self._view.ancestors(values, control=way) for way in (True, False))
-            for other in by_values.keys() & before:
+            for other in sorted(by_values.keys() & before):
                 if (
                     self._sides.after.state.written(other) & made_of
                     and not by_values[other] <= looked

@@ -315,17 +315,28 @@ def test_a_call_that_fails_is_not_noted_and_the_next_one_is():
     assert len(noted(graph)) == 1
 
 
+def fed_and_trained():
+    """A placeholder and a weight."""
+    x = tf.placeholder(tf.float32, [4, 3], "x")
+    return x, tf.get_variable("weight", [3, 3], use_resource=True)
+
+
+def by_tape(x, weight):
+    """A loss and its gradient."""
+    with tf.GradientTape() as watching:
+        loss = tf.reduce_mean((tf.matmul(x, tf.eye(3)) * weight[:1]) ** 2)
+    return loss, watching.gradient(loss, weight)
+
+
 @unit
 def test_functions_that_train_inside_are_on_record():
     with tf.Graph().as_default() as graph:
-        x = tf.placeholder(tf.float32, [4, 3], "x")
-        weight = tf.get_variable("weight", [3, 3], use_resource=True)
+        x, weight = fed_and_trained()
 
         @tf.function
         def train(x):
-            with tf.GradientTape() as watching:
-                loss = tf.reduce_mean((tf.matmul(x, tf.eye(3)) * weight[:1]) ** 2)
-            weight.assign_sub(watching.gradient(loss, weight))
+            loss, gradient = by_tape(x, weight)
+            weight.assign_sub(gradient)
             return loss
 
         train(x)
@@ -337,14 +348,11 @@ def test_functions_that_train_inside_are_on_record():
 @unit
 def test_functions_whose_gradients_are_applied_elsewhere_are_on_record():
     with tf.Graph().as_default() as graph:
-        x = tf.placeholder(tf.float32, [4, 3], "x")
-        weight = tf.get_variable("weight", [3, 3], use_resource=True)
+        x, weight = fed_and_trained()
 
         @tf.function
         def gradient(x):
-            with tf.GradientTape() as watching:
-                loss = tf.reduce_mean((tf.matmul(x, tf.eye(3)) * weight[:1]) ** 2)
-            return watching.gradient(loss, weight)
+            return by_tape(x, weight)[1]
 
         weight.assign_sub(gradient(x))
     conversion = graphmp.convert(graph, compute_dtype="float32")

@@ -55,7 +55,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.policy.dtypes import FLOAT16, FLOAT32, HALF
-from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS
+from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS, SWITCHES, VARIABLE_OPS
 from mutants.subject import Subject
 
 IMPLIED, SAME_VALUES, UNSEEN = "the same order", "the same values", "where nobody looks"
@@ -381,9 +381,15 @@ class _Numbers:
         return self._intern((op, _attributes(node, types), listed or tuple(inputs), controls))
 
     def _writes_a_scalar(self, view: GraphView, name: str) -> bool:
-        """Whether a node writes a variable of the scale."""
-        own = name not in self._subject.before.nodes
-        return own and view.nodes[name].op in ("Assign", "AssignVariableOp")
+        """Whether a node writes a variable of the scale, which is a scalar."""
+        if view.nodes[name].op not in ("Assign", "AssignVariableOp"):
+            return False
+        variable = view.inputs(name)[0].node
+        while view.nodes[variable].op in SWITCHES:
+            variable = view.inputs(variable)[0].node
+        return (
+            view.nodes[variable].op in VARIABLE_OPS and variable not in self._subject.before.nodes
+        )
 
     def _is_its_input(self, view: GraphView, name: str, found: Dict[str, int]) -> bool:
         """Whether a node gives its input's values, and as soon: rules a and c."""
