@@ -134,7 +134,12 @@ class _ClipFinder:
         return name
 
     def _root(self, name: str, depth: int = 0) -> Optional[str]:
-        """The Sqrt or Rsqrt that a scalar factor is computed from, by arithmetic with constants."""
+        """The Sqrt or Rsqrt that a scalar factor is computed from, by arithmetic with constants.
+
+        Not by way of graphmp's own clip, which the model's may follow.
+        """
+        if name.startswith(SCOPE + "/"):
+            return None
         op = self._view.nodes[name].op
         if op in _ROOTS:
             return name

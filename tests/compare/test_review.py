@@ -298,3 +298,15 @@ def test_a_claim_that_is_not_proved_is_named(diff):
     summary = diff.summary._replace(claims=unclear)
     assert texts(summary, "not proved") == ["scale cancels: roots"]
     assert texts(summary, "proved") == ["nothing; 1 not applicable"]
+
+
+@pytest.mark.unit
+def test_a_clip_by_value_behind_graphmps_is_no_clip_by_a_norm(graph):
+    """The values that it bounds are products with graphmp's factor."""
+    x, weights = tf.placeholder(tf.float32, [4, 8]), tf.get_variable("weights", [8, 8])
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    pairs = optimizer.compute_gradients(tf.reduce_mean(tf.square(tf.matmul(x, weights))))
+    optimizer.apply_gradients([(tf.minimum(tf.maximum(g, -5.0), 5.0), v) for g, v in pairs])
+    report = graphmp.convert(graph, clip_norm=5.0, engine="rewrite").report
+    kinds = [clip["kind"] for clip in report["losses"][0]["user_clips"]]
+    assert report["losses"][0]["clip"] and set(kinds) == {"value"}
