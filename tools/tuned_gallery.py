@@ -79,7 +79,7 @@ _STEPS = 8  # of which the quickest counts
 _WARM_UP = 3  # steps of each variant that don't count
 _LEAST, _TURN = 3, 0.25  # steps, and seconds, of a variant in a round
 _MOST = 16  # doublings
-_FAR = 16  # times as quick as it should be: two doublings at once can't be one too many
+_GROWTH = 1.5  # doublings of a step's time by a doubling: two by the width, one by the batch
 _FLAG = re.compile(r"--(\w+)=(\d+)")
 _SMOKE = re.compile(r"--(width|batch_size) [A-Z_]+\s[^-]*?smoke\s+(\d+)\)")
 
@@ -141,6 +141,7 @@ def find_sizes(args: argparse.Namespace) -> None:
         start = {flag: int(known.get(flag, value)) for flag, value in smoke.items()}
         found, seconds = enlarged(smoke, start, lambda sizes, name=name: step(name, sizes))
         flags = "--smoke " + " ".join("--%s=%d" % pair for pair in sorted(found.items()))
+        rows = {row["program"]: row for row in gallery.read(SIZES)}  # another process may add some
         rows[name] = {
             "program": name,
             "flags": flags,
@@ -162,17 +163,23 @@ def enlarged(smoke: Sizes, start: Sizes, step_of: Callable[[Sizes], float]) -> T
     Raises:
         gallery.Failed: it doesn't take 50 ms after 16 doublings.
     """
-    names, sizes = [name for name in ORDER if name in smoke], start
-    number = sum(int(math.log2(start[name] / smoke[name])) for name in names)
-    seconds = 0.0
-    while number < _MOST:
+    names = [name for name in ORDER if name in smoke]
+    first = sum(int(math.log2(start[name] / smoke[name])) for name in names)
+    below, number, enough = first - 1, first, None
+    while number <= _MOST:
+        sizes = dict(start)
+        for each in range(first, number):
+            sizes[names[each % len(names)]] *= 2
         seconds = step_of(sizes)
-        if seconds >= ENOUGH:
-            return sizes, seconds
-        for _ in range(2 if seconds < ENOUGH / _FAR else 1):
-            name = names[number % len(names)]
-            sizes = dict(sizes, **{name: 2 * sizes[name]})
-            number += 1
+        if seconds < ENOUGH:
+            below = number
+            number += max(1, int(math.log2(ENOUGH / seconds) / _GROWTH))
+        else:
+            enough = number, sizes, seconds
+        if enough and number >= enough[0]:
+            if enough[0] == below + 1:  # the first that is long enough
+                return enough[1:]
+            number = (below + enough[0]) // 2
     raise gallery.Failed("a step takes %.3f s with %s" % (seconds, sizes))
 
 

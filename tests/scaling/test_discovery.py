@@ -329,6 +329,19 @@ def without_names(graph):
     return TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph)), names
 
 
+def test_the_gradient_by_a_constant_is_known_by_it(graph):
+    """A power's gradient multiplies by the exponent, and a product's by its constant factor."""
+    x, w = tf.placeholder(tf.float32, [4, 8]), tf.get_variable("w", [8, 6])
+    y = tf.matmul(x, w)
+    gate = 0.5 * (1.0 + tf.tanh(0.8 * (y + 0.04 * tf.pow(y, 3.0, name="cube"))))
+    loss = tf.reduce_sum(tf.matmul(y * gate, tf.transpose(w)))
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    read, names = without_names(graph)
+    gradient = names["gradients/cube_grad/mul"]
+    assert names["cube/y"] in read.view.nodes[gradient].input
+    assert read.forward[gradient] == names["cube"]
+
+
 def test_a_factor_behind_the_last_matmul_is_trained(graph):
     """Its gradient holds no matmul; an update kernel takes it."""
     x, factor = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("factor", [6])

@@ -6,7 +6,8 @@ Gradients run backwards, and read inputs or outputs of their forward node.
 2. A node that reads values of the forward pass belongs to the nearest node that has all of them as
    inputs or outputs, searched from the origin of its gradients towards the inputs; `TanhGrad` to a
    `Tanh`. The gradient of an op that is linear in its input reads only shapes. Behind a product,
-   gradients are those of the other factor.
+   gradients are those of the other factor. A constant of the forward pass counts as such a value
+   where a node reads no other.
 3. A node that reads none belongs to the origin of its gradients; a sum over broadcast dimensions
    belongs to the nearest node with two operands. A sum of gradients of several nodes belongs to
    none.
@@ -138,6 +139,9 @@ class _Walk:
         came = {port.node for port in self._view.inputs(name) if port.node in self._at}
         at: FrozenSet[str] = frozenset().union(*(self._at[other] for other in came))
         read = self._read(name)
+        factor = self._factor(name)
+        if factor.values and not read.values and self._nearest(name, at, factor):
+            read = factor
         if read.values:
             own = self._nearest(name, at, read)
         elif read.shapes or self._is_named(name) or self._is_broadcast(name):
@@ -198,6 +202,20 @@ class _Walk:
             for kind in (False, True)
         )
         return _Read(values, shapes)
+
+    def _factor(self, name: str) -> _Read:
+        """The constant of the forward pass by which a node multiplies or divides."""
+        ports = (self._view.behind(port, _COPIES) for port in self._view.inputs(name))
+        return _Read(
+            {
+                port
+                for port in ports
+                if port in self._users
+                and self._view.nodes[port.node].op == "Const"
+                and self._code.carries(port)
+            },
+            set(),
+        )
 
     def _nearest(self, name: str, starts: AbstractSet[str], read: _Read) -> Optional[str]:
         """The forward node that has all the given inputs or outputs.
