@@ -4,7 +4,8 @@
 usage: tuned_gallery.py sizes [NAME...] [--again]
        tuned_gallery.py measure [NAME...] [--seconds N] [--limit N] [--again]
                                 [--clock wall|processor] [--folder FOLDER]
-       tuned_gallery.py table
+                                [--graphs FOLDER --batch_size N --results FILE]
+       tuned_gallery.py table [--results FILE]
 
     python tools/tuned_gallery.py sizes
     python tools/tuned_gallery.py measure
@@ -23,6 +24,9 @@ recorded: on a machine with other work the latter tell more.
 
 `table` prints the results as Markdown.
 
+With --graphs the training graphs (.meta) in a folder are measured in place of the programs, as they
+are, and their names go without the suffix.
+
 Sizes are in examples/tuned_sizes.json, results in examples/tuned.json: a row is written as soon as
 it is measured. FOLDER has the files of costs.
 
@@ -40,6 +44,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import sys
 import tempfile
@@ -109,6 +114,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         action.add_argument("--again", action="store_true", help="also those that have a row")
         action.set_defaults(do=do)
     table.set_defaults(do=print_table)
+    for action in (measuring, table):
+        action.add_argument("--results", type=pathlib.Path, default=RESULTS, metavar="FILE")
+    measuring.add_argument(
+        "--graphs", type=pathlib.Path, metavar="FOLDER", help="in place of the programs"
+    )
+    measuring.add_argument("--batch_size", type=int, default=8, help="of --graphs (default 8)")
     measuring.add_argument(
         "--folder",
         type=pathlib.Path,
@@ -124,9 +135,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
             flag, type=float, default=default, metavar="N", help="%s (default %g)" % (text, default)
         )
     args = parser.parse_args(argv)
-    unknown = sorted(set(getattr(args, "names", ())) - set(gallery.programs()))
+    accepted = [size["program"] for size in of_graphs(args)] or gallery.programs()
+    unknown = sorted(set(getattr(args, "names", ())) - set(accepted))
     if unknown:
-        parser.error("found %s, accepted: %s" % (", ".join(unknown), ", ".join(gallery.programs())))
+        parser.error("found %s, accepted: %s" % (", ".join(unknown), ", ".join(accepted)))
     return args
 
 
@@ -232,23 +244,32 @@ def command(name: str, *arguments: str) -> Row:
 
 def measure(args: argparse.Namespace) -> None:
     """Tune and time programs, and write the row of each."""
-    sizes = {row["program"]: row for row in gallery.read(SIZES)}
+    sizes = {row["program"]: row for row in of_graphs(args) or gallery.read(SIZES)}
     for name in args.names or sorted(sizes):
-        rows = {row["program"]: row for row in gallery.read(RESULTS)}
+        rows = {row["program"]: row for row in gallery.read(args.results)}
         has_costs = (args.folder / (name + ".costs")).exists()
         old = rows.get(name, {}) if has_costs and not args.again else {}
         if old and tuned_table.widest(old) <= tuned_table.WIDTH:
             continue
         try:
-            timed(args, sizes[name], old, lambda row, rows=rows: keep(rows, row))
+            timed(args, sizes[name], old, lambda row, rows=rows: keep(args.results, rows, row))
         except gallery.Failed as error:
             print("%s: %s" % (name, error), file=sys.stderr, flush=True)
 
 
-def keep(rows: Dict[str, Row], row: Row) -> None:
+def of_graphs(args: argparse.Namespace) -> List[Row]:
+    """The rows of sizes of the graphs in a folder; none without --graphs."""
+    folder = getattr(args, "graphs", None)
+    return [
+        {"program": path.stem, "flags": "", "batch_size": args.batch_size, "graph": str(path)}
+        for path in sorted(folder.glob("*.meta") if folder else ())
+    ]
+
+
+def keep(results: pathlib.Path, rows: Dict[str, Row], row: Row) -> None:
     """Write a row beside the others."""
     rows[row["program"]] = row
-    write(RESULTS, list(rows.values()))
+    write(results, list(rows.values()))
 
 
 def timed(args: argparse.Namespace, size: Row, old: Row, keep_row: Callable[[Row], None]) -> None:
@@ -262,7 +283,10 @@ def timed(args: argparse.Namespace, size: Row, old: Row, keep_row: Callable[[Row
     """
     with tempfile.TemporaryDirectory() as text:
         folder, graph = pathlib.Path(text), str(pathlib.Path(text, "original.meta"))
-        converted(size["program"], size["flags"].split(), folder)
+        if "graph" in size:
+            shutil.copy(size["graph"], graph)
+        else:
+            converted(size["program"], size["flags"].split(), folder)
         row = old or tuned(args, size, graph)
         with contextlib.ExitStack() as sessions:
             variants = opened(read_graph(graph), path_of(args, size), size, folder, sessions)
@@ -365,7 +389,7 @@ def speedups(costs: Row) -> Dict[str, float]:
 
 def print_table(args: argparse.Namespace) -> None:
     """Print the results."""
-    print("\n".join(tuned_table.text(gallery.read(RESULTS))))
+    print("\n".join(tuned_table.text(gallery.read(args.results))))
 
 
 def write(path: pathlib.Path, rows: Sequence[Row]) -> None:

@@ -9,12 +9,14 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 from graphmp.timings import Ratio, speedup
 
 Row = Dict[str, Any]
+NEAR = 0.10  # what a speed-up may differ from the predicted one
 WIDTH = 0.03  # of a speed-up: what its interval may extend to either side
 QUIET = 3.0  # runnable processes: above, the machine had other work
 LEAST = 3  # rounds
 FLOAT32, BYTES, TUNED, OWN = "float32", "graphmp", "tuned", "tensorflow"  # as in `graphmp bench`
 OTHERS = (BYTES, TUNED, OWN)
 _KEPT = {"float32": FLOAT32, "bytes": BYTES, "tuned": TUNED}  # variants by what a file keeps
+_PREDICTIONS = {BYTES: "bytes", TUNED: "tuned"}  # names in a report's section on costs
 HEADINGS = [
     "program",
     "float32",
@@ -68,6 +70,12 @@ def against(row: Row, name: str, other: str) -> float:
     return values[name] / max(1.0, values.get(other, 1.0))
 
 
+def is_near(row: Row, name: str) -> bool:
+    """Whether a variant's speed-up is near the predicted one."""
+    ratio, predicted = ratios(row).get(name), row["predicted"][_PREDICTIONS[name]]
+    return ratio is not None and abs(predicted / ratio.value - 1) <= NEAR
+
+
 def means(rows: Sequence[Row]) -> Iterator[List[str]]:
     """Cells: the geometric means with the fallback on the whole graph, and without it."""
     yield ["speed-up, geometric mean", *MEANS]
@@ -95,6 +103,12 @@ def conditions(rows: Sequence[Row]) -> Iterator[str]:
             "Load average up to %.1f: other work ran on the machine, and the processor time of all"
             " threads is compared in the rows of more than %g." % (most, QUIET)
         )
+    for name, words in ((BYTES, "by bytes"), (TUNED, "tuned")):
+        far = sorted(row["program"] for row in rows if not is_near(row, name))
+        yield "Predicted within %.0f%%, %s: %d of %d%s." % (
+            100 * NEAR, words, len(rows) - len(far), len(rows),
+            "; not " + ", ".join(far) if far else "",
+        )  # fmt: skip
     wide = sorted(row["program"] for row in rows if widest(row) > WIDTH)
     if wide:
         yield "Wider than %.0f%%: %s." % (100 * WIDTH, ", ".join(wide))
@@ -115,7 +129,7 @@ def _cells(row: Row) -> List[str]:
         row["kept"],
         _said(found.get(OWN)),
         "%(converted_ops)d of %(tensor_core_ops)d" % row["coverage"],
-        *("%.2f" % predicted[name] for name in ("bytes", "tuned")),
+        *("%.2f" % predicted[name] for name in _PREDICTIONS.values()),
         str(len(rounds[FLOAT32])),
     ]
 

@@ -125,6 +125,13 @@ def test_what_is_known_too_roughly_is_named(tool):
     assert "Wider than 3%: b." in table.text([row("a", **FAST), rough])
 
 
+def test_predictions_that_are_far_off_are_named(tool):
+    rows = [row("a", **FAST), row("b", **dict(FAST, tuned=(40.0, 40.1, 40.0)))]
+    lines = tool("tuned_table").text(rows)
+    assert "Predicted within 10%, by bytes: 2 of 2." in lines
+    assert "Predicted within 10%, tuned: 1 of 2; not b." in lines
+
+
 def test_the_sizes_that_are_checked_in(tool):
     rows = json.loads((ROOT / "examples" / "tuned_sizes.json").read_text())["programs"]
     names = [each["program"] for each in rows]
@@ -132,3 +139,16 @@ def test_the_sizes_that_are_checked_in(tool):
     for each in rows:
         assert "--batch_size=%d" % each["batch_size"] in each["flags"]
         assert each["float32_ms"] >= 50
+
+
+def test_the_graphs_of_a_folder_are_rows_of_one_batch_size(tool, tmp_path, capsys):
+    for name in ("b.meta", "a.meta", "a.pb"):
+        tmp_path.joinpath(name).write_bytes(b"")
+    flags = ["measure", "--graphs=%s" % tmp_path, "--batch_size=4"]
+    rows = tool("tuned_gallery").of_graphs(tool("tuned_gallery").parse(flags))
+    assert [(row["program"], row["batch_size"], row["graph"]) for row in rows] == [
+        (name, 4, str(tmp_path / (name + ".meta"))) for name in ("a", "b")
+    ]
+    with pytest.raises(SystemExit, match="2"):
+        tool("tuned_gallery").parse([*flags, "c"])
+    assert "found c, accepted: a, b" in capsys.readouterr().err
