@@ -72,7 +72,7 @@ def decided(problem: Problem, settled: Mapping[Unit, Paint] = MappingProxyType({
     prediction = predicted(problem.config.costs, dtype)
     if prediction is None:
         return Decisions(graph, groups, wanted, place(graph, groups, wanted, dtype))
-    times = NodeTimes(graph, prediction, problem.body.name)
+    times = NodeTimes(graph, prediction, problem.body.name, problem.is_measured)
     timed = place_by_time(graph, groups, wanted, dtype, times, prediction.costs)
     return Decisions(graph, groups, wanted, timed.placed, timed)
 

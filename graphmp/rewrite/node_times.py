@@ -34,14 +34,19 @@ class NodeTimes:
         body: its name.
     """
 
-    def __init__(self, graph: TypedGraph, prediction: Prediction, body: str):
+    def __init__(
+        self, graph: TypedGraph, prediction: Prediction, body: str, is_measured: bool = False
+    ):
         """Nothing is computed yet.
 
         Args:
             graph: the body.
             prediction: times by measured costs.
             body: its name: the function's, empty for the main graph.
+            is_measured: whether the costs are of the same graph, so that a node that they don't
+                name wasn't run.
         """
+        self._is_measured = is_measured
         self._graph = graph
         self._prediction = prediction
         self.body = body
@@ -52,6 +57,10 @@ class NodeTimes:
         if name not in self._found:
             self._found[name] = self._node(name)
         return self._found[name]
+
+    def in_step(self, name: str) -> bool:
+        """Whether the measured step ran a node; true if that isn't known."""
+        return not self._is_measured or in_body(self.body, name) in self._prediction.costs.nodes
 
     def tensor(self, port: Port) -> TensorCost:
         """The cost of casting and sending a tensor."""

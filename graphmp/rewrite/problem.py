@@ -14,6 +14,7 @@ from graphmp.policy.policy import Policy
 from graphmp.scaling.plan.plan import ScalePlan
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
+from graphmp.tuning.given import predicted
 
 
 class Body(NamedTuple):
@@ -35,6 +36,7 @@ class Problem:
         config: the options.
         policy: the op lists.
         plan: the loss scaling of the whole graph.
+        is_measured: whether the costs of the options, if any, are of the same graph.
     """
 
     body: Body
@@ -43,6 +45,7 @@ class Problem:
     config: Config
     policy: Policy
     plan: ScalePlan
+    is_measured: bool = False
 
     @property
     def plan_here(self) -> Optional[ScalePlan]:
@@ -57,8 +60,10 @@ def problems(
     meta_graph: tf.MetaGraphDef, op_defs: OpDefs, config: Config, policy: Policy, plan: ScalePlan
 ) -> Iterator[Problem]:
     """The problem of each body."""
+    prediction = predicted(config.costs, config.compute_dtype)
+    is_measured = prediction is not None and prediction.costs.are_of(meta_graph.graph_def)
     for body in bodies(meta_graph, op_defs):
-        yield Problem(body, meta_graph, op_defs, config, policy, plan)
+        yield Problem(body, meta_graph, op_defs, config, policy, plan, is_measured)
 
 
 def bodies(meta_graph: tf.MetaGraphDef, op_defs: OpDefs) -> Iterator[Body]:

@@ -1,15 +1,21 @@
-"""The time of a step by the dtypes of its nodes."""
+"""The time of a step by the dtypes of its nodes.
+
+Nodes that the measured step didn't run, an evaluation's, count for their neighbours' reasons alone.
+"""
 
 from __future__ import annotations
 
 import collections
 from typing import AbstractSet, Callable, Dict, List, Tuple
 
+from graphmp.graph.structure.view import Port
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.node_times import NodeTimes
 from graphmp.rewrite.paint import HALF, Paint
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tuning import prediction as predictions
+
+_Tensor = Tuple[Port, int, List[int]]  # its port, its unit, the units that read it
 
 
 class StepTimes:
@@ -24,6 +30,11 @@ class StepTimes:
             for port, producer, consumers in graph.float32_tensors()
             if graph.view.nodes[port.node].op != "Const"
         ]
+        self._in_step = [
+            (port, producer, [unit for unit in readers if unit < 0 or self._runs(unit)])
+            for port, producer, readers in self._tensors
+            if times.in_step(port.node)
+        ]
         self._near: Dict[int, List[int]] = collections.defaultdict(list)
         for number, (_, producer, readers) in enumerate(self._tensors):
             for unit in {producer, *readers}:
@@ -33,11 +44,9 @@ class StepTimes:
     def cost(self, placed: List[Paint]) -> float:
         """Nanoseconds of a step above those in float32."""
         half = {number for number, p in enumerate(placed) if p.colour == HALF}
-        nodes = (self._main(number) for number in half)
+        nodes = (self._main(number) for number in half if self._runs(number))
         total = sum(time.half - time.float32 for time in nodes)
-        return total + sum(
-            self._cast(number, half.__contains__) for number in range(len(self._tensors))
-        )
+        return total + sum(self._cast(tensor, half.__contains__) for tensor in self._in_step)
 
     def known(self) -> Dict[str, int]:
         """The number of nodes by how their times are known."""
@@ -60,9 +69,9 @@ class StepTimes:
         own = [self._main(number) for number in members]
         float32, narrow = sum(time.float32 for time in own), sum(time.half for time in own)
         wide_casts = narrow_casts = 0.0
-        for number in set(self._near[group]):
-            as_wide = self._cast(number, lambda unit: unit in half and unit not in members)
-            as_half = self._cast(number, lambda unit: unit in half or unit in members)
+        for tensor in map(self._tensors.__getitem__, set(self._near[group])):
+            as_wide = self._cast(tensor, lambda unit: unit in half and unit not in members)
+            as_half = self._cast(tensor, lambda unit: unit in half or unit in members)
             wide_casts += max(0.0, as_wide - as_half)
             narrow_casts += max(0.0, as_half - as_wide)
         return float32, narrow, wide_casts, narrow_casts
@@ -85,9 +94,13 @@ class StepTimes:
         first = self.graph.units_of(name)[0] == number
         return self.times.node(name) if first else predictions.NOTHING
 
-    def _cast(self, number: int, is_half: Callable[[int], bool]) -> float:
+    def _runs(self, number: int) -> bool:
+        """Whether the step runs a unit's node."""
+        return self.times.in_step(self.graph.units[number].node)
+
+    def _cast(self, tensor: _Tensor, is_half: Callable[[int], bool]) -> float:
         """Nanoseconds of the casts of a tensor."""
-        port, producer, readers = self._tensors[number]
+        port, producer, readers = tensor
         from_half = is_half(producer)
         others = [unit for unit in readers if is_half(unit) != from_half]
         if not others:

@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import tensorflow.compat.v1 as tf
 from scipy.special import bdtrik
+
+from graphmp.naming import of_function
 
 FLOAT32, HALF = "float32", "half"  # the two types in which a step was measured
 BYTES, TUNED = "bytes", "tuned"  # and two ways to place casts
@@ -145,6 +148,11 @@ class Costs:
     placement: str = ""
     float32_nodes: Tuple[str, ...] = ()
     half_scale: float = 1.0
+
+    def are_of(self, graph_def: tf.GraphDef) -> bool:
+        """Whether they were measured on a graph: it has at least half of the nodes, by name."""
+        measured = {path for path in self.nodes if not path.startswith(of_function(""))}
+        return 0 < len(measured) <= 2 * len(measured & {node.name for node in graph_def.node})
 
 
 def median_time(nanoseconds: Sequence[float]) -> Time:

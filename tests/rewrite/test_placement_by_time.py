@@ -184,6 +184,26 @@ def test_the_fastest_whole_step_is_taken(tmp_path, faster, half):
         assert found.reasons["a1"] == text
 
 
+STEP = ("x Placeholder shape=[4,4]", "a MatMul x x", "b MatMul a a")
+
+
+@pytest.mark.parametrize(
+    "lines, runs",
+    [
+        ([*STEP, "evaluation MatMul x x"], 2),
+        (["y Placeholder shape=[4,4]", "c MatMul y y", "d MatMul c c", "e MatMul y y"], 3),
+    ],
+    ids=["beside the measured step", "in another graph"],
+)
+def test_a_step_counts_what_it_runs(tmp_path, lines, runs):
+    path, times = tmp_path / "x.costs", {"x": (0, 0), "a": (90, 20), "b": (90, 20)}
+    path.write_bytes(files.dumps(of_nodes(painting.graph(*STEP), times, 0)))
+    meta_graph, config = painting.graph(*lines), Config.make(costs=str(path))
+    decisions = pipeline.decide(meta_graph, config, Policy.default("float16"))[""]
+    assert decisions.timed.saved["half"] == pytest.approx(runs * 70)
+    assert decisions.half_nodes() == {line.split()[0] for line in lines[1:]}
+
+
 @pytest.mark.parametrize("step, half", [(100e3, {"a1"}), (1e6, {"a1"}), (9e6, set())])
 def test_what_saves_little_of_a_step_stays_float32(tmp_path, step, half):
     chain = painting.chain("xa")
