@@ -113,7 +113,7 @@ def test_a_busy_machine_is_said_and_timed_by_the_processor(tool):
     table = tool("tuned_table")
     lines = table.text([row("a", load=9.5, **FAST)])
     assert "| 5.0 ms |" in lines[2]
-    assert any(line.startswith("Load average up to 9.5: other work ran") for line in lines)
+    assert any(line.startswith("- Load average up to 9.5: other work ran") for line in lines)
     assert not any("other work" in line for line in table.text([row("a", **FAST)]))
 
 
@@ -122,14 +122,14 @@ def test_what_is_known_too_roughly_is_named(tool):
     rough = row("b", **dict(FAST, tuned=(25.0, 35.0, 20.0)))
     assert table.widest(rough) > 0.03 and table.widest(row(**FAST)) < 0.001
     assert table.widest(row()) == math.inf
-    assert "Wider than 3%: b." in table.text([row("a", **FAST), rough])
+    assert "- Wider than 3%: b." in table.text([row("a", **FAST), rough])
 
 
 def test_predictions_that_are_far_off_are_named(tool):
     rows = [row("a", **FAST), row("b", **dict(FAST, tuned=(40.0, 40.1, 40.0)))]
     lines = tool("tuned_table").text(rows)
-    assert "Predicted within 10%, by bytes: 2 of 2." in lines
-    assert "Predicted within 10%, tuned: 1 of 2; not b." in lines
+    assert "- Predicted within 10%, by bytes: 2 of 2." in lines
+    assert "- Predicted within 10%, tuned: 1 of 2; not b." in lines
 
 
 def test_the_sizes_that_are_checked_in(tool):
@@ -139,6 +139,13 @@ def test_the_sizes_that_are_checked_in(tool):
     for each in rows:
         assert "--batch_size=%d" % each["batch_size"] in each["flags"]
         assert each["float32_ms"] >= 50
+
+
+def test_the_table_in_the_docs_is_that_of_the_results(tool):
+    rows = json.loads((ROOT / "examples" / "tuned.json").read_text())["programs"]
+    assert {row["program"] for row in rows} == set(tool("gallery").programs())
+    table = "\n".join(tool("tuned_table").text(rows))
+    assert table in (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
 
 
 def test_the_graphs_of_a_folder_are_rows_of_one_batch_size(tool, tmp_path, capsys):
