@@ -61,6 +61,12 @@ class ShapeFault(NamedTuple):
         )
 
 
+def faults(op: str, dtype: str) -> List[ShapeFault]:
+    """The faults of an op's half-precision kernels, "float16" or "bfloat16"."""
+    table = _faults(dtype)
+    return [*table.get(op, ()), *table.get(_ALIKE.get(op, ""), ())]
+
+
 def fault(op: str, dtype: str, shapes: Sequence[Optional[Dimensions]]) -> Optional[ShapeFault]:
     """The fault that a half-precision node of these shapes may meet; None if none is known.
 
@@ -69,9 +75,7 @@ def fault(op: str, dtype: str, shapes: Sequence[Optional[Dimensions]]) -> Option
         dtype: "float16" or "bfloat16".
         shapes: of its float inputs, channels last; None for an unknown rank.
     """
-    table = _faults(dtype)
-    listed = [*table.get(op, ()), *table.get(_ALIKE.get(op, ""), ())]
-    return next((each for each in listed if holds(each.case, shapes)), None)
+    return next((each for each in faults(op, dtype) if holds(each.case, shapes)), None)
 
 
 def channels_last(shape: Optional[Dimensions], data_format: str) -> Optional[Dimensions]:

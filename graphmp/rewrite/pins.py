@@ -43,7 +43,7 @@ from graphmp.policy.reason import (
     Reason,
     user_rule,
 )
-from graphmp.policy.shape_faults import Dimensions, channels_last, fault
+from graphmp.policy.shape_faults import Dimensions, channels_last, fault, faults
 from graphmp.policy.traits import (
     EXACT_INTEGERS,
     HANDLE_OPS,
@@ -83,10 +83,11 @@ def pin(
     updates = update_math(graph, policy.allow)
     kept = matched(graph, config.keep_float32 + policy.keep_float32)
     flow = _flow(graph)
+    variables = {name: _variable(graph, name) for name in graph.view.nodes}
     for number, unit in enumerate(graph.units):
         reason = (
             (_OWN if unit.node.startswith(SCOPE + "/") else None)
-            or _variable(graph, unit.node)
+            or variables[unit.node]
             or (_STATISTICS if _is_statistics(graph, number) else None)
             or unsupported(graph, number, op_defs, config.compute_dtype)
             or (_FLOW if unit.node in flow else None)
@@ -110,6 +111,8 @@ def unsupported(
         return Reason(NO_KERNEL, "%s takes no %s" % (op, compute_dtype))
     if op in without_kernel(compute_dtype):
         return Reason(NO_KERNEL, "%s has none of %s on every device" % (op, compute_dtype))
+    if not faults(op, compute_dtype):
+        return None
     found = fault(op, compute_dtype, _shapes(graph, unit.node))
     return None if found is None else Reason(NO_KERNEL, str(found))
 

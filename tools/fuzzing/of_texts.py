@@ -126,6 +126,8 @@ _REGEXES = (
     "\x1b[31m",
 )
 
+_MOST = 900000  # bytes of a policy
+
 
 def of_policies(rng: random.Random) -> Case:
     """A policy file or rules that are malformed, huge, or slow to match."""
@@ -158,8 +160,9 @@ def _policy(rng: random.Random) -> bytes:
     ]
     text = "\n".join(rng.choice(lines) for _ in range(rng.choice([1, 5, 100])))
     if rng.random() < 0.1:
-        text = (rng.choice(lines) + "\n") * rng.choice([20000, 100000])
-    data = text.encode("utf-8")[:900000]
+        line, times = rng.choice(lines) + "\n", rng.choice([20000, 100000])
+        text = line * min(times, _MOST // len(line) + 1)
+    data = text.encode("utf-8")[:_MOST]
     return damage.damaged(rng, data) if rng.random() < 0.4 else data
 
 
