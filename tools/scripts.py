@@ -46,18 +46,17 @@ interrupted, so that its last loss may be an earlier step's. Seconds are of proc
 included, on cores that emulate float16; where they are called elapsed, the machine was busy.
 Packages are the newest for each Python, but NumPy 2.3, gym 0.17.3, and Keras 2.3.1 beside 1.15.5; a
 script for which they are too new counts as one that doesn't run. "2to3" among the edits: that tool
-of Python made Python 3 of the files. On a busy machine not every project got its turn on both
-TensorFlows; EAST and tacotron had not made a step after 50 processor seconds on 1.15.5, and have no
-row there. Those with 0 steps were interrupted before their first one, and count as not running.
-The rows were made on several days, while graphmp was being changed, the last ones on %s:
+of Python made Python 3 of the files. Those with 0 steps were interrupted before their first one and
+count as not running. draw and facenet are for later versions than 1.15.5, and have no row there.
+The rows were made on several days, while graphmp was being changed, the last ones on %s, with
+at most 60 processor seconds a run, but
 
-- up to DCGAN-tensorflow: 2026-11-24, by an earlier state, with NumPy 2.4, at most 60 processor
-  seconds a run
-- from there to rnn-text-classification-tf: 2026-11-24, at most 50; maml on 1.15.5: 2026-11-25
-- after it: 2026-11-25, with NumPy 2.4, at most 60; UGATIT, a graph of 36,000 nodes: at most 110, on
-  2.21 alone; OpenSeq2Seq on 1.15.5: at most 110
+- rows from GAT to rnn-text-classification-tf: at most 50, if not named below
+- on 1.15.5 EAST, GAT, text-classification-cnn-rnn, tensorflow-deeplab-resnet and
+  improved_wgan_training: at most 120; tacotron: 150; UGATIT, a graph of 36,000 nodes: 300, on 2.21
+  110; OpenSeq2Seq: 110
 
-The float16 runs of EAST, tacotron and draw are older than their float32 runs.
+The float16 runs of EAST, tacotron and draw on 2.21 are older than their float32 runs.
 
 """
 

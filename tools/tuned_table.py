@@ -90,7 +90,13 @@ def means(rows: Sequence[Row]) -> Iterator[List[str]]:
 def text(rows: Sequence[Row]) -> List[str]:
     """The table, the means and the conditions of the measurement, in Markdown."""
     cells = [HEADINGS, *map(_cells, rows)]
-    return [*_lines(cells), "", *_lines(list(means(rows))), "", *map("- {}".format, conditions(rows))]
+    return [
+        *_lines(cells),
+        "",
+        *_lines(list(means(rows))),
+        "",
+        *map("- {}".format, conditions(rows)),
+    ]
 
 
 def conditions(rows: Sequence[Row]) -> Iterator[str]:
