@@ -90,13 +90,8 @@ def means(rows: Sequence[Row]) -> Iterator[List[str]]:
 def text(rows: Sequence[Row]) -> List[str]:
     """The table, the means and the conditions of the measurement, in Markdown."""
     cells = [HEADINGS, *map(_cells, rows)]
-    return [
-        *_lines(cells),
-        "",
-        *_lines(list(means(rows))),
-        "",
-        *map("- {}".format, conditions(rows)),
-    ]
+    said = ["- " + line for line in conditions(rows)]
+    return [*_lines(cells), "", *_lines(list(means(rows))), "", *said]
 
 
 def conditions(rows: Sequence[Row]) -> Iterator[str]:
