@@ -60,6 +60,8 @@ class NodeTimes:
 
     def in_step(self, name: str) -> bool:
         """Whether the measured step ran a node; true if that isn't known."""
+        if name in self._graph.idle:
+            return False
         return not self._is_measured or in_body(self.body, name) in self._prediction.costs.nodes
 
     def tensor(self, port: Port) -> TensorCost:

@@ -55,6 +55,8 @@ def _reason(step: StepTimes, group: int, half: AbstractSet[int], compute_dtype: 
     if how == predictions.UNKNOWN:
         return Reason(MEASURED, "no time of its op is known, and float32 needs fewer casts here")
     float32, narrow, wide_casts, narrow_casts = step.sides(group, half)
+    if not float32 and not narrow:
+        return Reason(MEASURED, "takes no time in a step, and float32 needs fewer casts here")
     sides = [
         "%s in %s%s"
         % (duration(time + casts), dtype, " with its casts" if casts > least * time else "")

@@ -121,6 +121,12 @@ CHAIN = {"a1": (41e3, 63e3), "i2": (1e3, 1e3), "a3": (90e3, 20e3), "d4": (5e3, 0
             "xaiad",
             {"a3": "measured: 90 µs in float32, 100 µs in float16 with its casts"},
         ),
+        (
+            dict(CHAIN, a1=(0, 0), d4=(0, 5e3)),
+            90e3,
+            "xaiad",
+            {"a1": "measured: takes no time in a step, and float32 needs fewer casts here"},
+        ),
         (dict(CHAIN, a1=(41e3, 41e3)), 10.0, "xAIAd", {}),  # ties become half
         (dict(CHAIN, a1=(41e3, 40.9e3)), 10.0, "xAIAd", {}),
     ],
