@@ -6,6 +6,8 @@ changes by importance.
 
 from __future__ import annotations
 
+import types
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -14,7 +16,7 @@ from graphmp.cli.summary import summary as printed
 from graphmp.cli.tables import labelled
 from graphmp.compare.api import Diff, compare
 from graphmp.compare.changes import Change
-from graphmp.compare.review import importance
+from graphmp.compare.review import importance, summary, words
 from graphmp.compare.review.summary import ModelClip
 from graphmp.compare.review.words import rows
 from graphmp.verify import Claim
@@ -310,3 +312,13 @@ def test_a_clip_by_value_behind_graphmps_is_no_clip_by_a_norm(graph):
     report = graphmp.convert(graph, clip_norm=5.0, engine="rewrite").report
     kinds = [clip["kind"] for clip in report["losses"][0]["user_clips"]]
     assert report["losses"][0]["clip"] and set(kinds) == {"value"}
+
+
+@pytest.mark.parametrize(
+    "clip, said", [("graphmp/clip", "clip global norm 2 (graphmp's)"), ("", "clip none")]
+)
+def test_a_loss_that_graphmp_doesnt_clip_has_no_clip_of_graphmps(clip, said):
+    """Such as one in a function, for which the report has a warning."""
+    loss = summary._loss({"clip": clip, "user_clips": []})
+    found = types.SimpleNamespace(reported=types.SimpleNamespace(clip_norm=2.0))
+    assert words._clip(loss, None, found) == said

@@ -47,6 +47,7 @@ class ReportedLoss(NamedTuple):
         updates: the number of variables they update.
         scale: the node of its loss scale; empty without one.
         clips: the model's own clips; None if the report doesn't tell.
+        is_clipped: whether graphmp clips its gradients.
     """
 
     scope: str
@@ -56,6 +57,7 @@ class ReportedLoss(NamedTuple):
     updates: int
     scale: str
     clips: Optional[Tuple[ModelClip, ...]]
+    is_clipped: bool = True
 
 
 class Reported(NamedTuple):
@@ -194,6 +196,7 @@ def _loss(row: Dict[str, Any]) -> ReportedLoss:
         updates,
         row.get("scale") or "",
         clips,
+        bool(row.get("clip", True)),
     )
 
 

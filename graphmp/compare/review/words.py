@@ -253,7 +253,7 @@ def _clip(loss: Optional[ReportedLoss], flow: Optional[Flow], summary: Summary) 
     norm = summary.reported.clip_norm if summary.reported else None
     clips = (
         ["global norm%s (graphmp's)" % (" %g" % norm if norm else "")]
-        if (flow.clip if flow else norm)
+        if (flow.clip if flow else norm and (loss is None or loss.is_clipped))
         else []
     )
     clips += dict.fromkeys(
