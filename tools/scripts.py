@@ -44,17 +44,17 @@ data, a few seconds of training on a CPU, in float32 and in float16. Seeds are t
 most set none: losses are to be of one size, not equal. A run that takes longer than the limit is
 interrupted, so that its last loss may be an earlier step's. Seconds are of processor time, imports
 included, on cores that emulate float16; where they are called elapsed, the machine was busy.
-Packages are the newest for each Python, but NumPy 2.3, gym 0.17.3, and Keras 2.3.1 beside 1.15.5; a
+Packages are the newest for each Python, but gym 0.17.3, and Keras 2.3.1 beside 1.15.5; a
 script for which they are too new counts as one that doesn't run. "2to3" among the edits: that tool
 of Python made Python 3 of the files. Those with 0 steps were interrupted before their first one and
-count as not running. draw and facenet are for later versions than 1.15.5, and have no row there.
-The rows were made on several days, while graphmp was being changed, the last ones on %s, with
-at most 60 processor seconds a run, but
+count as not running. 1.15.5 itself can't run draw and facenet, which have no row there.
+The rows were made on several days, while graphmp was being changed, the last ones on %s, on
+2.21 with NumPy 2.4 and at most 60 processor seconds a run, but
 
-- rows from GAT to rnn-text-classification-tf: at most 50, if not named below
+- rows from GAT to rnn-text-classification-tf: NumPy 2.3, at most 50 seconds
 - on 1.15.5 EAST, GAT, text-classification-cnn-rnn, tensorflow-deeplab-resnet and
-  improved_wgan_training: at most 120; tacotron: 150; UGATIT, a graph of 36,000 nodes: 300, on 2.21
-  110; OpenSeq2Seq: 110
+  improved_wgan_training: at most 120; tacotron: 150, with librosa 0.8; OpenSeq2Seq: 110
+- UGATIT, a graph of 36,000 nodes: 300 on 1.15.5, 110 on 2.21
 
 The float16 runs of EAST, tacotron and draw on 2.21 are older than their float32 runs.
 

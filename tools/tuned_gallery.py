@@ -25,7 +25,7 @@ recorded: on a machine with other work the latter tell more.
 `table` prints the results as Markdown.
 
 With --graphs the training graphs (.meta) in a folder are measured in place of the programs, as they
-are, and their names go without the suffix.
+are; their names are those of the files without the suffix.
 
 Sizes are in examples/tuned_sizes.json, results in examples/tuned.json: a row is written as soon as
 it is measured. FOLDER has the files of costs.
@@ -177,22 +177,28 @@ def enlarged(smoke: Sizes, start: Sizes, step_of: Callable[[Sizes], float]) -> T
     """
     names = [name for name in ORDER if name in smoke]
     first = sum(int(math.log2(start[name] / smoke[name])) for name in names)
-    below, number, enough = first - 1, first, None
+    tried: Dict[int, float] = {}
+    number = first
     while number <= _MOST:
-        sizes = dict(start)
-        for each in range(first, number):
-            sizes[names[each % len(names)]] *= 2
-        seconds = step_of(sizes)
-        if seconds < ENOUGH:
-            below = number
-            number += max(1, int(math.log2(ENOUGH / seconds) / _GROWTH))
+        sizes = doubled(start, names, range(first, number))
+        seconds = tried[number] = step_of(sizes)
+        short = max((each for each in tried if tried[each] < ENOUGH), default=first - 1)
+        enough = min((each for each in tried if tried[each] >= ENOUGH), default=None)
+        if enough == short + 1:
+            return doubled(start, names, range(first, enough)), tried[enough]
+        if enough is not None:
+            number = (short + enough) // 2
         else:
-            enough = number, sizes, seconds
-        if enough and number >= enough[0]:
-            if enough[0] == below + 1:  # the first that is long enough
-                return enough[1:]
-            number = (below + enough[0]) // 2
+            number += max(1, int(math.log2(ENOUGH / seconds) / _GROWTH))
     raise gallery.Failed("a step takes %.3f s with %s" % (seconds, sizes))
+
+
+def doubled(start: Sizes, names: Sequence[str], numbers: Sequence[int]) -> Sizes:
+    """Sizes after some doublings; the number of each tells whose turn it is."""
+    sizes = dict(start)
+    for number in numbers:
+        sizes[names[number % len(names)]] *= 2
+    return sizes
 
 
 def smoke_sizes(name: str) -> Sizes:

@@ -1,6 +1,6 @@
 """The time of a step by the dtypes of its nodes.
 
-Nodes that the measured step didn't run, an evaluation's, count for their neighbours' reasons alone.
+Nodes that the measured step didn't run, such as those of an evaluation, aren't counted in it.
 """
 
 from __future__ import annotations

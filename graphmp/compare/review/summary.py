@@ -187,7 +187,8 @@ def _loss(row: Dict[str, Any]) -> ReportedLoss:
     seeds, gradients, updates = (
         len(row.get(name) or ()) for name in ("seeds", "gradients", "updates")
     )
-    clips = tuple(map(_clip, row["user_clips"])) if "user_clips" in row else None
+    is_told = "user_clips" in row and not row.get("calls")  # clips inside functions aren't named
+    clips = tuple(map(_clip, row["user_clips"])) if is_told else None
     return ReportedLoss(
         row.get("gradient_scope") or "",
         tuple(row.get("loss") or ()),
