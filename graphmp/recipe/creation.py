@@ -3,7 +3,7 @@
 Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float32 one:
 
 1. A write: assign(v, h) -> assign(v, float32(h)); under a dynamic scale v keeps its value if the
-   new one is not finite.
+   new one is not finite, unless it comes from a checkpoint.
 2. In gradient code, the sum of a shared weight's gradients: AddN(h, h) -> AddN(f, f).
 3. An op of the plan's half part that the policy or the tables of kernels deny is repaired:
    mean(h) -> half(mean(float32(h))).
@@ -39,9 +39,11 @@ from graphmp.policy.op_sets import (
     CHOICES,
     ENTERS,
     EXITS,
+    IDENTITIES,
     MERGES,
     NEXT_ITERATIONS,
     OVERWRITES,
+    RESTORES,
     SHAPE_OPS,
     SWITCHES,
     WHILES,
@@ -55,6 +57,7 @@ from graphmp.recipe.refusal import functional_control_flow
 from graphmp.tf_hooks.internals import accepts, op_def
 from graphmp.tf_hooks.op_creation import Creation
 
+_SAME_VALUES = IDENTITIES | {"Cast", "Reshape"}  # of what a Saver restores
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
 # A loop variable or TensorArray has only one dtype; shapes don't depend on the dtype.
 CONTROL_FLOW = ENTERS | EXITS | SWITCHES | MERGES | NEXT_ITERATIONS
@@ -241,6 +244,7 @@ class DecoratedCall:
             self.config.loss_scale == "dynamic"
             and value.dtype.is_floating
             and not self.in_gradients
+            and not _is_restored(value)
         ):
             value = self._only_finite(creation.op_type, target, value)
         arguments["value"] = value
@@ -409,6 +413,13 @@ def _float32_attribute(creation: Creation, half: Any) -> Optional[str]:
 
 def _draws(op_type: str) -> bool:
     return kind(op_type) == "random" or op_type.startswith("StatelessRandom")
+
+
+def _is_restored(value: Any) -> bool:
+    """Whether a tensor is read from a checkpoint."""
+    while value.op.type in _SAME_VALUES and value.op.inputs:
+        value = value.op.inputs[0]
+    return value.op.type in RESTORES
 
 
 def _is_whole(dtype: Any) -> bool:

@@ -14,10 +14,11 @@ from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional
 from graphmp.compare import categories, kinds, roles
 from graphmp.compare.changes import BodyPair, Change
 from graphmp.graph.state.state import variable_behind
-from graphmp.graph.structure.view import parse_input
+from graphmp.graph.structure.values import strings
+from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy import reason
-from graphmp.policy.op_sets import MERGES, SWITCHES
+from graphmp.policy.op_sets import IDENTITIES, MERGES, RESTORES, SAVES, SWITCHES
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import Done, Reason
 
@@ -207,6 +208,35 @@ def _field(change: Change, context: Context) -> Optional[Stated]:
     )
 
 
+def _saver(change: Change, context: Context) -> Optional[Stated]:
+    """By the Saver that a node belongs to: code made it beside the scale; only for the recipe."""
+    view = context.bodies[""].after
+    if not context.is_recipe or change.body or not _is_of_saver(view, change.node):
+        return None
+    return Stated(
+        kinds.LOSS_SCALE_STATE,
+        "loss scale state: saved and restored among the model's variables, in the order of names",
+    )
+
+
+def _is_of_saver(view: GraphView, name: str) -> bool:
+    """Whether a node saves or restores variables, among them a loss scale's."""
+    node = view.nodes.get(name)
+    if node is None:
+        return False
+    if node.op in SAVES | RESTORES:
+        listed = strings(view.nodes[view.inputs(name)[1].node])
+        return any(text.startswith(SCOPE + "/") for text in listed)
+    if node.op == "Const":
+        readers = view.consumers(name)
+        return bool(readers) and all(_is_of_saver(view, each.node) for each in readers)
+    if node.op == "NoOp":
+        waits = view.controls(name)
+        return bool(waits) and all(_is_of_saver(view, each) for each in waits)
+    behind = (view.behind(port, IDENTITIES).node for port in view.inputs(name))
+    return any(view.nodes[each].op in RESTORES and _is_of_saver(view, each) for each in behind)
+
+
 def _rebuilt(change: Change, context: Context) -> Optional[Stated]:
     """By consequences of building a graph again; only for the recipe."""
     if not context.is_recipe:
@@ -269,5 +299,6 @@ _RULES: List[Callable[[Change, Context], Optional[Stated]]] = [
     _reads,
     _waits,
     _field,
+    _saver,
     _rebuilt,
 ]

@@ -63,8 +63,15 @@ class Checkpoints:
                 )
 
     def _is_saved(self, name: str, port: Port) -> bool:
-        bindings = {"v": Port(name, 0), "INITIAL": self._initial.get(name)}
-        return name in self._initial and self._matcher.take("saved", port, bindings) is not None
+        if name not in self._initial:
+            return False
+        variable = Port(name, 0)
+        return (
+            self._matcher.plain(port) == variable
+            or self._matcher.take("read_as_it_is", port, {"v": variable}) is not None
+            or self._matcher.take("saved", port, {"v": variable, "INITIAL": self._initial[name]})
+            is not None
+        )
 
     def initialises(self, name: str) -> Optional[str]:
         """The variable that an added node initialises; None for other nodes."""
@@ -133,6 +140,30 @@ class Checkpoints:
 
     def restores(self, name: str, extra: str) -> bool:
         """Whether an added node restores the scales from the model's checkpoint."""
+        return self._restores_one(name, extra) or self._restores_what_is_there(name, extra)
+
+    def _restores_one(self, name: str, extra: str) -> bool:
+        """Whether it restores a variable of a scale as a Saver does others."""
+        found = self._matcher.match("restored", Port(extra, 0))
+        if found is None or found["v"].node not in self._initial:
+            return False
+        value = self._matcher.plain(found["value"])
+        stored = self._matcher.match("stored", Port(value.node, 0))
+        if stored is None or not self._is_prefix(name, stored["prefix"]):
+            return False
+        names, slices = (
+            strings(self._after.nodes[stored[key].node]) for key in ("names", "slices")
+        )
+        if names[value.output :][:1] != [found["v"].node] or any(slices):
+            return False
+        if len(self._after.consumers(value.node)) < len(names):
+            return False  # something is read from the checkpoint, and not restored
+        self._matcher.keep(found)
+        self._matcher.keep(stored)
+        self._matcher.used.update(stored[key].node for key in ("names", "slices"))
+        return True
+
+    def _restores_what_is_there(self, name: str, extra: str) -> bool:
         found = self._matcher.match("restores", Port(extra, 0))
         if found is None or not self._is_prefix(name, found["prefix"]):
             return False

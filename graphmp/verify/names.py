@@ -10,20 +10,19 @@ aren't named by any collection, signature or Saver, and aren't variables or fed 
 from __future__ import annotations
 
 import re
-from typing import Callable, Dict, Iterator, List, Set, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.policy.op_sets import PLACEHOLDERS, SWITCHES, VARIABLE_OPS
+from graphmp.verify import savers
 from graphmp.verify.sides import fetched
 
 _COUNTED = re.compile(
     r"(.*/)?gradients(_\d+)?/(AddN|zeros_like)(_\d+)?"
 )  # ops of gradient code with such names
 _COUNTED_OPS = frozenset(("AddN", "ZerosLike"))
-# suffix for the name of a node whose own name another one got: not in TensorFlow's names
-_APART = "~"
 # One read may stand for several of the original's: it keeps its name.
 _OUTSIDE = VARIABLE_OPS | PLACEHOLDERS | {"ReadVariableOp"}
 _BEHIND = SWITCHES | {"Cast", "Identity"}
@@ -33,19 +32,29 @@ def aligned(
     original: tf.MetaGraphDef, converted: tf.MetaGraphDef
 ) -> Tuple[tf.MetaGraphDef, Callable[[str], str]]:
     """A converted graph with its counterparts' names, and a function that returns old names."""
-    names = _Counterparts(original, converted).names()
+    view = GraphView(original.graph_def)
+    ordered = savers.in_order(view, converted)
+    of_writes = savers.names_of_writes(view, GraphView(ordered.graph_def))
+    ordered = _renamed(ordered, of_writes)
+    names = _Counterparts(original, ordered).names()
+    had = {new: old for old, new in of_writes.items()}
+    had.update((new, had.get(old, old)) for old, new in names.items())
+    return _renamed(ordered, names), lambda name: had.get(name, name)
+
+
+def _renamed(meta_graph: tf.MetaGraphDef, names: Mapping[str, str]) -> tf.MetaGraphDef:
+    """A graph with other names of nodes; itself if there are none."""
     if not names:
-        return converted, str
+        return meta_graph
     renamed = tf.MetaGraphDef()
-    renamed.CopyFrom(converted)
+    renamed.CopyFrom(meta_graph)
     for node in renamed.graph_def.node:
         node.name = names.get(node.name, node.name)
         for place, text in enumerate(node.input):
             name = parse_input(text).node
             if name in names:
                 node.input[place] = text.replace(name, names[name], 1)
-    had = {new: old for old, new in names.items()}
-    return renamed, lambda name: had.get(name, name)
+    return renamed
 
 
 def _of_saver(meta_graph: tf.MetaGraphDef) -> Set[str]:
@@ -82,7 +91,7 @@ class _Counterparts:
                 and name not in self._found
                 and (name in self._taken or self._is_counted(self._after, name))
             ):
-                moved[name] = name + _APART
+                moved[name] = name + savers.APART
         return moved
 
     def _find(self, name: str, wanted: str) -> bool:

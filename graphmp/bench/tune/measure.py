@@ -6,7 +6,7 @@ likes.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, List
+from typing import Any, Callable, Iterator
 
 from graphmp.bench.bench import TOO_SLOW
 from graphmp.bench.processes.processes import Process, Trouble
@@ -19,10 +19,11 @@ from graphmp.tuning.costs import FLOAT32, HALF, WHOLE
 # Traced steps of a type: at least, unless they take twice the time; at most.
 _STEPS = (6, 200)
 _TURN = 0.5  # seconds of traced steps of one type before those of the other
-_WHOLE_STEPS = 4  # of each turn
+# Steps without a tracer in each turn: at most; in seconds, unless one takes longer.
+_WHOLE_STEPS, _WHOLE = 4, 1.0
 _CASTS = 0.1  # of the time
-# Seconds for the first step in half precision: at least; in times that of float32.
-_PATIENCE = (30.0, 5.0)
+# For the first step in half precision: at least this part of the time; in times that of float32.
+_PATIENCE = (0.25, 5.0)
 Tell = Callable[[float], None]
 
 
@@ -53,7 +54,7 @@ def measure(
     traces.start, rows = process.ask("casts", dtype, traces.sizes(), _CASTS * seconds)
     for to, elements, times in rows:
         traces.casts.append((to, elements, times))
-    if not _opened(traces, process, path):
+    if not _opened(traces, process, path, seconds):
         traces.complete = True
         return
     number, late = 0, ends + seconds
@@ -61,8 +62,7 @@ def measure(
     while True:
         began = schedule.now()
         for variant in order:
-            traces.steps[variant] += _traced(process, variant, path)
-            traces.whole[variant] += _whole(process, variant, path, clock)
+            _turn(traces, process, variant, path, clock)
         order = order[::-1]
         number = len(traces.steps[HALF])
         tell(max(0.0, ends - schedule.now()))
@@ -72,12 +72,15 @@ def measure(
     traces.complete = True
 
 
-def _opened(traces: Traces, process: Process, path: str) -> bool:
-    """Warm up both types; False if the first step in half precision is given up."""
+def _opened(traces: Traces, process: Process, path: str, seconds: float) -> bool:
+    """Warm up both types; False if the first step in half precision is given up.
+
+    `seconds`: for all that is measured.
+    """
     for variant in (FLOAT32, HALF):
         _ask(process, variant, "open_for_traces", variant)
-    least, times = _PATIENCE
-    limit = max(least, times * _ask(process, FLOAT32, "first_step", FLOAT32, path))
+    part, times = _PATIENCE
+    limit = max(part * seconds, times * _ask(process, FLOAT32, "first_step", FLOAT32, path))
     traces.steps[FLOAT32] += _traced(process, FLOAT32, path)
     try:
         process.ask("first_step", HALF, path, limit=limit)
@@ -91,16 +94,21 @@ def _opened(traces: Traces, process: Process, path: str) -> bool:
     return True
 
 
+def _turn(traces: Traces, process: Process, variant: str, path: str, clock: str) -> None:
+    """Measure traced steps of a type, and whole ones."""
+    start = schedule.now()
+    found = list(_traced(process, variant, path))
+    each = (schedule.now() - start) / len(found)
+    traces.steps[variant] += found
+    count = max(1, min(_WHOLE_STEPS, int(_WHOLE / each)))
+    seconds = _ask(process, variant, "steps", WHOLE % variant, path, count, clock)
+    traces.whole[variant] += [1e9 * second for second in seconds]
+
+
 def _traced(process: Process, variant: str, path: str) -> Iterator[TracedStep]:
     """A turn of traced steps."""
     for between, runs, nodes in _ask(process, variant, "trace", variant, path, _TURN):
         yield TracedStep({name: Ran(*row) for name, row in nodes.items()}, between, runs)
-
-
-def _whole(process: Process, variant: str, path: str, clock: str) -> List[float]:
-    """Nanoseconds of a turn of steps without a tracer."""
-    seconds = _ask(process, variant, "steps", WHOLE % variant, path, _WHOLE_STEPS, clock)
-    return [1e9 * each for each in seconds]
 
 
 def _ask(process: Process, variant: str, order: str, *arguments: Any) -> Any:

@@ -1,0 +1,47 @@
+"""Devices of added nodes."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.support.proved import Planted, open_claims, original_and_converted
+
+FIRST, SECOND = "/device:GPU:0", "/device:GPU:1"
+
+
+def model():
+    """A tower on each of two devices."""
+    optimizer, gradients = tf.train.MomentumOptimizer(0.1, 0.9), []
+    for number, device in enumerate((FIRST, SECOND)):
+        with tf.device(device), tf.variable_scope("layers", reuse=number > 0):
+            x = tf.placeholder(tf.float32, [4, 8], name="x%d" % number)
+            hidden = tf.nn.relu(tf.matmul(x, tf.get_variable("first", [8, 8])))
+            loss = tf.nn.l2_loss(tf.matmul(hidden, tf.get_variable("second", [8, 1])))
+            gradients.append(optimizer.compute_gradients(loss))
+    optimizer.apply_gradients(
+        [((a + b) / 2, variable) for (a, variable), (b, _) in zip(*gradients)], name="train"
+    )
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    return original_and_converted(model)
+
+
+def test_where_they_are_is_proved(graphs):
+    assert not open_claims(*graphs)
+
+
+@pytest.mark.parametrize("op", ["Cast", "Mul"])
+def test_one_that_is_moved_away_from_its_neighbours(graphs, op):
+    original, other = graphs
+    before = {node.name for node in original.graph_def.node}
+    moved = [
+        node.name
+        for node in other.graph_def.node
+        if node.name not in before and node.op == op and node.device == SECOND
+    ]
+    assert moved
+    graph = Planted(other)
+    graph.nodes[moved[0]].device = FIRST
+    found = open_claims(original, graph.meta_graph)
+    assert "%s is on device '%s'" % (moved[0], FIRST) in found["same graph"]
