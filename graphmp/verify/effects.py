@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import operator
-from typing import Any, Container, Dict, Iterator, List, Mapping
+from typing import Any, Container, Dict, Iterable, Iterator, List, Mapping
 
 from graphmp.graph.structure.branches import Conditions
 from graphmp.graph.structure.gradient_code import gradient_nodes
@@ -18,6 +19,7 @@ from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import NEXT_ITERATIONS, READS, VARIABLE_OPS
 from graphmp.verify.formulas import mentioned
+from graphmp.verify.gates import Gate
 from graphmp.verify.sides import Fault
 
 _EMPTY: Conditions = frozenset()
@@ -88,7 +90,7 @@ class _Effects:
 def effect_faults(body: Any) -> Iterator[Fault]:
     """Nodes that run something with an effect that they do not run in the original.
 
-    Not those that die with a skipped step, as constants in a conditional do.
+    Those that die with a skipped step, as constants in a conditional do, may run what finds out.
 
     Args:
         body: the body, from body.py.
@@ -97,21 +99,23 @@ def effect_faults(body: Any) -> Iterator[Fault]:
     effects = _Effects(body)
     code, scaled = gradient_nodes(sides.before.view), effects.of_scaled(body)
     conditions = (sides.before.conditions, sides.after.conditions)
+    flags = _behind_flags(body, effects, itertools.chain(*gates.of.values()))
     for name, bits in effects.after.items():
         more = bits & ~effects.before.get(name, bits) & ~(scaled if name in code else 0)
-        if more and not conditions[1].get(name, _EMPTY) - conditions[0].get(name, _EMPTY):
+        if conditions[1].get(name, _EMPTY) - conditions[0].get(name, _EMPTY):
+            more &= ~flags
+        if more:
             yield Fault(name, "runs %s, which it does not in the original" % effects.spelled(more))
     for name, found in gates.of.items():
-        for gate in found:
-            if gate.value == gate.predicate:  # of a write without inputs that could be dead
-                continue
-            more = effects.after[gate.value.node] & ~effects.before.get(
-                body.erasure.copies.get(name, name), -1
-            )
-            if more:
-                yield Fault(
-                    name, "runs %s, which it does not in the original" % effects.spelled(more)
-                )
+        own = effects.before.get(body.erasure.copies.get(name, name), -1)
+        # A write without inputs that could be dead has its predicate as its value.
+        runs = [
+            effects.after[gate.value.node] & ~own for gate in found if gate.value != gate.predicate
+        ]
+        own |= _behind_flags(body, effects, found)
+        runs += [effects.after[each] & ~own for each in sides.after.view.controls(name)]
+        for more in filter(None, runs):
+            yield Fault(name, "runs %s, which it does not in the original" % effects.spelled(more))
     for scale in scales.dynamic:
         together = functools.reduce(
             operator.or_,
@@ -128,3 +132,13 @@ def effect_faults(body: Any) -> Iterator[Fault]:
                 scale.finite.node,
                 "runs %s, and no write of its step does in the original" % effects.spelled(more),
             )
+
+
+def _behind_flags(body: Any, effects: _Effects, gates: Iterable[Gate]) -> int:
+    """The effects of finding out whether a step is skipped, and of adapting its scales."""
+    names = {gate.predicate.node for gate in gates}
+    flags = frozenset().union(*(mentioned(gate.flag) for gate in gates))
+    for scale in body.scales.dynamic:
+        if scale.name in flags:
+            names |= scale.adapted
+    return functools.reduce(operator.or_, (effects.after[name] for name in names), 0)

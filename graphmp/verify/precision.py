@@ -180,10 +180,7 @@ class Precision:
         apart = {name for name in self._after.nodes if not self._by_element(name)} - sources
         mixed = self._after.descendants(apart, control=False)
         taken = self._between(sources, self._writes, lambda name: name not in mixed)
-        counted = _counted(self._sides)
-        taken |= self._between(
-            sources & counted, self._writes, lambda name: name in counted or self._by_element(name)
-        )
+        taken |= self._between(_counted(self._sides), self._writes, self._by_element)
         for variable, writes in variables.items():
             taken |= self._between({variable}, writes, self._by_element)
         yield from self._found(taken, "between a variable's value and a write that takes it")

@@ -108,6 +108,24 @@ def test_without_a_scale(original, name):
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_a_rate_that_rises_until_a_step(use_resource):
+    """A comparison is not made element by element; all that is made of a count is exact."""
+    with tf.Graph().as_default(), tf.variable_scope("", use_resource=use_resource):
+        weights = tf.get_variable("weights", [8, 8])
+        step = tf.train.get_or_create_global_step()
+        early = tf.cast(tf.less(step, 100), tf.float32)
+        risen = tf.multiply(tf.cast(step, tf.float32), 1e-3, name="risen")
+        rate = tf.add(tf.multiply(early, risen, name="early"), (1.0 - early) * 0.1)
+        loss = tf.nn.l2_loss(tf.matmul(tf.placeholder(tf.float32, [4, 8]), weights))
+        tf.train.GradientDescentOptimizer(rate).minimize(loss, step)
+        graph = tf.train.export_meta_graph()
+    for name in ("risen", "early"):
+        found = types(graph, in_half(converted(graph), name))
+        assert found.verdict == "failed" and CASES["rate"] in found.text
+
+
+@pytest.mark.unit
 def test_behind_a_clip_alone(original):
     graph = converted(original, loss_scale="none", clip_norm=1.0)
     assert "between a division" in types(original, in_half(graph, "shrunk")).text
