@@ -361,7 +361,8 @@ def old_value(op_type: str, target: Any, value: Any, scope: str) -> Any:
             return tf.negative(zeros) if op_type in ADD_ASSIGNS else zeros
         with tf.control_dependencies([value]):  # it may wait for another write of the variable
             if target.dtype != tf.resource:
-                return tf.identity(target, "old")
+                # Not a copy that was read before.
+                return tf.identity(target if is_tensor(target) else target.op.outputs[0], "old")
             return tf.raw_ops.ReadVariableOp(resource=target, dtype=value.dtype, name="old")
 
 

@@ -5,6 +5,7 @@ All others must be equal.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -20,6 +21,7 @@ HINTS = frozenset(
     ("_class", "_output_shapes", "_has_manual_control_dependencies")
 )  # hints for TensorFlow, and colocation
 _OF_ARGUMENTS = ("T", "Tin", "Tout", "output_shapes")  # of calls
+_TEMPORARY = re.compile(rb"_temp_[0-9a-f]{32}/part")
 _WIDER = "U"  # of WIDER: the dtype of statistics
 _LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895314e38}
 _SMALLEST = {FLOAT16: 2.0**-24, BFLOAT16: 2.0**-133}  # half of it is rounded to 0
@@ -81,7 +83,9 @@ def _allowed(op: str, old: tf.AttrValue, new: tf.AttrValue) -> bool:
     if kind == "type":
         return _narrowed(old.type, new.type)
     if kind == "tensor":
-        return op == "Const" and _rounded(old.tensor, new.tensor)
+        return op == "Const" and (
+            _rounded(old.tensor, new.tensor) or _drawn(old.tensor, new.tensor)
+        )
     if kind == "func":
         return _same_arguments(old.func, new.func)
     if kind == "list" and old.list.type:
@@ -103,6 +107,12 @@ def _same_arguments(old: Any, new: Any) -> bool:
 
 def _narrowed(old: int, new: int) -> bool:
     return old in (FLOAT32, FLOAT64) and new in HALF
+
+
+def _drawn(old: Any, new: Any) -> bool:
+    """Whether two strings are names of temporary files, which a sharded Saver draws."""
+    texts = [*old.string_val, *new.string_val]
+    return len(texts) == 2 and all(map(_TEMPORARY.fullmatch, texts))
 
 
 def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:

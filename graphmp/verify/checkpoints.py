@@ -63,15 +63,20 @@ class Checkpoints:
                 )
 
     def _is_saved(self, name: str, port: Port) -> bool:
-        if name not in self._initial:
+        found = self._named(name)
+        if found is None:
             return False
-        variable = Port(name, 0)
+        variable = Port(found, 0)
         return (
             self._matcher.plain(port) == variable
             or self._matcher.take("read_as_it_is", port, {"v": variable}) is not None
-            or self._matcher.take("saved", port, {"v": variable, "INITIAL": self._initial[name]})
+            or self._matcher.take("saved", port, {"v": variable, "INITIAL": self._initial[found]})
             is not None
         )
+
+    def _named(self, text: str) -> Optional[str]:
+        """The variable of a scale that has a name in a checkpoint: its own, maybe below others."""
+        return next((name for name in self._initial if ("/" + text).endswith("/" + name)), None)
 
     def initialises(self, name: str) -> Optional[str]:
         """The variable that an added node initialises; None for other nodes."""
@@ -154,7 +159,8 @@ class Checkpoints:
         names, slices = (
             strings(self._after.nodes[stored[key].node]) for key in ("names", "slices")
         )
-        if names[value.output :][:1] != [found["v"].node] or any(slices):
+        stands = [self._named(text) for text in names[value.output :][:1]]
+        if stands != [found["v"].node] or any(slices):
             return False
         if len(self._after.consumers(value.node)) < len(names):
             return False  # something is read from the checkpoint, and not restored

@@ -10,7 +10,32 @@ import graphmp
 from tests.support.proved import Planted, by_recipe, open_claims
 
 
-def model(decorate, inside=True, use_resource=False, scope="net"):
+def plain():
+    tf.train.Saver()
+
+
+def under_other_names():
+    tf.train.Saver({"old/" + each.op.name: each for each in tf.global_variables()})
+
+
+def of_weights_too():
+    tf.train.Saver()
+    tf.train.Saver(tf.trainable_variables())
+
+
+def in_shards():
+    tf.train.Saver(sharded=True)
+
+
+def beside_a_rate_that_is_set():
+    """The old rate, which is kept instead of one that isn't finite, is read when it is set."""
+    rate = tf.get_variable("rate", [], trainable=False)
+    tf.assign(rate, tf.placeholder(tf.float32, []), name="set_rate")
+    tf.assign(rate, rate * 0.5, name="halve_rate")
+    tf.train.Saver()
+
+
+def model(decorate, inside=True, use_resource=False, scope="net", saver=plain):
     """A Saver in the build function, or made by its caller."""
     with tf.variable_scope("", use_resource=use_resource):
         x = tf.placeholder(tf.float32, [4, 8], name="x")
@@ -24,12 +49,12 @@ def model(decorate, inside=True, use_resource=False, scope="net"):
                 loss, tf.train.get_or_create_global_step(), name="train"
             )
             if inside:
-                tf.train.Saver()
+                saver()
             return loss, train
 
         build(x)
         if not inside:
-            tf.train.Saver()
+            saver()
     tf.global_variables_initializer()
 
 
@@ -45,6 +70,16 @@ def graphs(**options):
 def test_is_proved(inside, use_resource, scope):
     original, converted = graphs(inside=inside, use_resource=use_resource, scope=scope)
     assert not open_claims(original, converted)
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize(
+    "saver",
+    [under_other_names, of_weights_too, in_shards, beside_a_rate_that_is_set],
+    ids=lambda saver: saver.__name__,
+)
+def test_other_savers(saver, use_resource):
+    assert not open_claims(*graphs(saver=saver, use_resource=use_resource))
 
 
 def listed(graph, op):
