@@ -11,7 +11,7 @@ from graphmp.policy.policy import Policy
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
 from graphmp.rewrite import costs, pipeline, placement
 from graphmp.rewrite.paint import FLOAT, FREE, HALF
-from graphmp.rewrite.placement import SINK
+from graphmp.rewrite.placement import SINK, SOURCE
 from tests.support import painting
 from tests.support.placed import INFINITE, MOST_FREE, colourings, often, problems
 
@@ -112,3 +112,12 @@ def test_parts_that_share_a_flow_are_cut_as_each_alone(parts):
         arcs += shifted
         alone |= placement._half_side(shifted)
     assert placement._half_side(arcs) == alone
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("count, capacity, expected", [(200, 1.0, 2), (1, 2.0**29 + 1, 1)])
+def test_parts_share_a_flow_up_to_a_number_and_a_sum(count, capacity, expected):
+    parts = [[(SOURCE, SINK + 1 + number, capacity)] * count for number in range(4)]
+    batches = list(placement._batches(parts))
+    assert [len(batch) for batch in batches] == [expected * count] * (4 // expected)
+    assert sum(batches, []) == sum(parts, [])
