@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -120,4 +122,4 @@ def test_parts_share_a_flow_up_to_a_number_and_a_sum(count, capacity, expected):
     parts = [[(SOURCE, SINK + 1 + number, capacity)] * count for number in range(4)]
     batches = list(placement._batches(parts))
     assert [len(batch) for batch in batches] == [expected * count] * (4 // expected)
-    assert sum(batches, []) == sum(parts, [])
+    assert [*chain(*batches)] == [*chain(*parts)]
