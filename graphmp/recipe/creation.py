@@ -54,7 +54,7 @@ from graphmp.recipe import state as states
 from graphmp.recipe.kernels import forbidden
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan
 from graphmp.recipe.refusal import functional_control_flow
-from graphmp.tf_hooks.internals import accepts, op_def
+from graphmp.tf_hooks.internals import accepts, op_def, waiting_as
 from graphmp.tf_hooks.op_creation import Creation
 
 _SAME_VALUES = IDENTITIES | {"Cast", "Reshape"}  # of what a Saver restores
@@ -251,9 +251,10 @@ class DecoratedCall:
         return creation.make(arguments).result()
 
     def _only_finite(self, op_type: str, target: Any, value: Any) -> Any:
-        finite = all_finite([value], "moving_averages")
         old = old_value(op_type, target, value, "moving_averages")
-        gated = gate.value_if(finite, value, old, "moving_averages")
+        with waiting_as(value.op):
+            finite = all_finite([value], "moving_averages")
+            gated = gate.value_if(finite, value, old, "moving_averages")
         self.state.note(
             gated.op.name,
             "add %s" % gated.op.type,
@@ -357,8 +358,9 @@ def old_value(op_type: str, target: Any, value: Any, scope: str) -> Any:
     """The neutral value of an assignment: the present value, or a zero delta (-0 for additions)."""
     with own_scope(scope):
         if op_type not in OVERWRITES:
-            zeros = tf.zeros_like(value)
-            return tf.negative(zeros) if op_type in ADD_ASSIGNS else zeros
+            with waiting_as(value.op):
+                zeros = tf.zeros_like(value)
+                return tf.negative(zeros) if op_type in ADD_ASSIGNS else zeros
         with tf.control_dependencies([value]):  # it may wait for another write of the variable
             if target.dtype != tf.resource:
                 # Not a copy that was read before.

@@ -155,6 +155,22 @@ def outside(graph: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def waiting_as(op: Any) -> Iterator[None]:
+    """Ops that are made of an op here have control inputs only where it has the same.
+
+    They are in the conditional or loop around them.
+    """
+    graph = tf.get_default_graph()
+    if not graph._control_dependencies_for_inputs([op]):
+        yield
+        return
+    context = graph._get_control_flow_context()
+    with tf.control_dependencies(None):
+        graph._set_control_flow_context(context)
+        yield
+
+
+@contextlib.contextmanager
 def opened(graph: Any) -> Iterator[None]:
     """Let a finalised graph (MonitoredSession) grow inside the context."""
     finalised = graph.finalized
