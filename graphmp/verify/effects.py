@@ -95,33 +95,48 @@ def effect_faults(body: Any) -> Iterator[Fault]:
     Args:
         body: the body, from body.py.
     """
-    sides, scales, gates = body.sides, body.scales, body.gates
     effects = _Effects(body)
+    yield from _of_nodes(body, effects)
+    yield from _of_gated_writes(body, effects)
+    yield from _of_flags(body, effects)
+
+
+def _of_nodes(body: Any, effects: _Effects) -> Iterator[Fault]:
+    """Nodes of the original, other than gated writes."""
+    sides = body.sides
     code, scaled = gradient_nodes(sides.before.view), effects.of_scaled(body)
     conditions = (sides.before.conditions, sides.after.conditions)
-    flags = _behind_flags(body, effects, itertools.chain(*gates.of.values()))
+    flags = _behind_flags(body, effects, itertools.chain(*body.gates.of.values()))
     for name, bits in effects.after.items():
         more = bits & ~effects.before.get(name, bits) & ~(scaled if name in code else 0)
         if conditions[1].get(name, _EMPTY) - conditions[0].get(name, _EMPTY):
             more &= ~flags
         if more:
             yield Fault(name, "runs %s, which it does not in the original" % effects.spelled(more))
-    for name, found in gates.of.items():
+
+
+def _of_gated_writes(body: Any, effects: _Effects) -> Iterator[Fault]:
+    """Writes whose values or control inputs run more."""
+    for name, found in body.gates.of.items():
         own = effects.before.get(body.erasure.copies.get(name, name), -1)
         # A write without inputs that could be dead has its predicate as its value.
         runs = [
             effects.after[gate.value.node] & ~own for gate in found if gate.value != gate.predicate
         ]
         own |= _behind_flags(body, effects, found)
-        runs += [effects.after[each] & ~own for each in sides.after.view.controls(name)]
+        runs += [effects.after[each] & ~own for each in body.sides.after.view.controls(name)]
         for more in filter(None, runs):
             yield Fault(name, "runs %s, which it does not in the original" % effects.spelled(more))
-    for scale in scales.dynamic:
+
+
+def _of_flags(body: Any, effects: _Effects) -> Iterator[Fault]:
+    """Flags that run what no write of their step does."""
+    for scale in body.scales.dynamic:
         together = functools.reduce(
             operator.or_,
             (
                 effects.before.get(body.erasure.copies.get(name, name), 0)
-                for name, found in gates.of.items()
+                for name, found in body.gates.of.items()
                 if any(scale.name in mentioned(gate.flag) for gate in found)
             ),
             0,

@@ -85,6 +85,17 @@ def counted_twice(graph):
     graph.nodes["twice"].input[0] = "graphmp/counted"
 
 
+def runs_another_update(graph):
+    """Where it is fetched alone."""
+    first, second, *_ = (name for name, node in graph.nodes.items() if node.op == "ApplyMomentum")
+    applied = next(
+        name
+        for name, node in graph.nodes.items()
+        if "graphmp" in name and "^" + first in node.input
+    )
+    graph.nodes[second].input.append("^" + applied)
+
+
 def renamed(graph):
     graph.replace("hidden", "another")
     graph.nodes["hidden"].name = "another"
@@ -110,6 +121,7 @@ CASES = {
     starts_again: "same graph",
     counts_with_the_step: "same graph",
     counted_twice: "same graph",
+    runs_another_update: "same graph",
     renamed: "same graph",
     elsewhere: "same graph",
     tagged: "same graph",
