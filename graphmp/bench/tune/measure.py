@@ -22,8 +22,9 @@ _TURN = 0.5  # seconds of traced steps of one type before those of the other
 # Steps without a tracer in each turn: at most; in seconds, unless one takes longer.
 _WHOLE_STEPS, _WHOLE = 4, 1.0
 _CASTS = 0.1  # of the time
-# For the first step in half precision: at least this part of the time; in times that of float32.
-_PATIENCE = (0.25, 5.0)
+# For the first step in half precision, whichever is most: seconds; this part of the time; in times
+# that of float32.
+_PATIENCE = (5.0, 0.25, 5.0)
 Tell = Callable[[float], None]
 
 
@@ -79,8 +80,9 @@ def _opened(traces: Traces, process: Process, path: str, seconds: float) -> bool
     """
     for variant in (FLOAT32, HALF):
         _ask(process, variant, "open_for_traces", variant)
-    part, times = _PATIENCE
-    limit = max(part * seconds, times * _ask(process, FLOAT32, "first_step", FLOAT32, path))
+    least, part, times = _PATIENCE
+    float32 = _ask(process, FLOAT32, "first_step", FLOAT32, path)
+    limit = max(least, part * seconds, times * float32)
     traces.steps[FLOAT32] += _traced(process, FLOAT32, path)
     try:
         process.ask("first_step", HALF, path, limit=limit)
