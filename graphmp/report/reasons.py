@@ -16,6 +16,7 @@ from graphmp.compare.changes import BodyPair, Change
 from graphmp.graph.state.state import variable_behind
 from graphmp.graph.structure.values import strings
 from graphmp.graph.structure.view import GraphView, parse_input
+from graphmp.graph.structure.walk import reached
 from graphmp.naming import SCOPE
 from graphmp.policy import reason
 from graphmp.policy.op_sets import IDENTITIES, MERGES, RESTORES, SAVES, SWITCHES
@@ -224,6 +225,10 @@ def _is_of_saver(view: GraphView, name: str) -> bool:
     node = view.nodes.get(name)
     if node is None:
         return False
+
+    def is_group(each: str) -> bool:
+        return bool(view.nodes[each].op == "NoOp")
+
     if node.op in SAVES | RESTORES:
         listed = strings(view.nodes[view.inputs(name)[1].node])
         return any(text.startswith(SCOPE + "/") for text in listed)
@@ -231,8 +236,9 @@ def _is_of_saver(view: GraphView, name: str) -> bool:
         readers = view.consumers(name)
         return bool(readers) and all(_is_of_saver(view, each.node) for each in readers)
     if node.op == "NoOp":
-        waits = view.controls(name)
-        return bool(waits) and all(_is_of_saver(view, each) for each in waits)
+        within = reached([name], lambda each: view.controls(each) if is_group(each) else ())
+        written = [each for each in within if not is_group(each)]
+        return bool(written) and all(_is_of_saver(view, each) for each in written)
     behind = (view.behind(port, IDENTITIES).node for port in view.inputs(name))
     return any(view.nodes[each].op in RESTORES and _is_of_saver(view, each) for each in behind)
 

@@ -76,7 +76,9 @@ class Checkpoints:
 
     def _named(self, text: str) -> Optional[str]:
         """The variable of a scale that has a name in a checkpoint: its own, maybe below others."""
-        return next((name for name in self._initial if ("/" + text).endswith("/" + name)), None)
+        if text in self._initial:
+            return text
+        return next((name for name in self._initial if text.endswith("/" + name)), None)
 
     def initialises(self, name: str) -> Optional[str]:
         """The variable that an added node initialises; None for other nodes."""

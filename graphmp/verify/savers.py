@@ -40,12 +40,12 @@ def in_order(original: GraphView, converted: tf.MetaGraphDef) -> tf.MetaGraphDef
     changed.CopyFrom(converted)
     editor = Editor(changed.graph_def)
     for name, order in found.items():
-        names, slices = _constants(view, name)
-        every = [*zip(strings(view.nodes[names]), strings(view.nodes[slices]))]
-        for constant in (names, slices):
-            editor.nodes[constant].CopyFrom(original.nodes[constant])
+        constants = _constants(view, name)
+        for constant in constants:
+            value = original.nodes[constant].attr["value"]
+            editor.nodes[constant].attr["value"].CopyFrom(value)
         change = _save if view.nodes[name].op == "SaveV2" else _restore
-        change(editor, view, name, order, every)
+        change(editor, view, name, order, _entries(view, constants))
     return changed
 
 
@@ -65,20 +65,16 @@ def names_of_writes(original: GraphView, converted: GraphView) -> Dict[str, str]
 
 def _order(original: GraphView, view: GraphView, name: str) -> Optional[_Order]:
     """How a node saves or restores the original's entries and others; None if there are none."""
-    op = view.nodes[name].op
-    if (
-        op not in ("SaveV2", "RestoreV2")
-        or name not in original.nodes
-        or original.nodes[name].op != op
-    ):
+    node, before = view.nodes[name], original.nodes.get(name)
+    if node.op not in ("SaveV2", "RestoreV2") or before is None or before.op != node.op:
         return None
     constants = _constants(view, name)
-    if constants != _constants(original, name) or any(
-        len(view.consumers(n)) > 1 for n in constants
-    ):
+    shared = any(len(view.consumers(each)) > 1 for each in constants)
+    if shared or constants != _constants(original, name):
         return None
     own, every = (_entries(each, constants) for each in (original, view))
-    if own == every or len(set(every)) < len(every) or not set(own) <= set(every):
+    is_whole = len(set(every)) == len(every) == len(node.attr["dtypes"].list.type)
+    if own == every or not is_whole or not set(own) <= set(every):
         return None
     place = {entry: number for number, entry in enumerate(every)}
     more = [number for number, entry in enumerate(every) if entry not in set(own)]

@@ -93,6 +93,14 @@ def saves_under_others_names(graph):
     names[:] = sorted(names, reverse=True)
 
 
+def saves_a_name_without_a_tensor(graph):
+    (node,) = (node for node in graph.nodes.values() if node.op == "SaveV2")
+    for text, more in zip(node.input[1:3], (b"another", b"")):
+        tensor = graph.nodes[text].attr["value"].tensor
+        tensor.string_val.append(more)
+        tensor.tensor_shape.dim[0].size += 1
+
+
 def restores_others_values(graph):
     names = listed(graph, "RestoreV2")
     first, second = (list(names).index(b"net/" + each) for each in (b"first", b"first/Momentum"))
@@ -128,6 +136,7 @@ def writes_another(graph):
     "plant",
     [
         saves_under_others_names,
+        saves_a_name_without_a_tensor,
         restores_others_values,
         restores_others_scale,
         leaves_one_out,

@@ -19,8 +19,8 @@ from graphmp.tuning.costs import FLOAT32, HALF, WHOLE
 # Traced steps of a type: at least, unless they take twice the time; at most.
 _STEPS = (6, 200)
 _TURN = 0.5  # seconds of traced steps of one type before those of the other
-# Steps without a tracer in each turn: at most; in seconds, unless one takes longer.
-_WHOLE_STEPS, _WHOLE = 4, 1.0
+# Steps without a tracer in each turn: at most; seconds for them, unless one takes longer.
+_WHOLE_STEPS = (4, 1.0)
 _CASTS = 0.1  # of the time
 # For the first step in half precision, whichever is most: seconds; this part of the time; in times
 # that of float32.
@@ -102,7 +102,8 @@ def _turn(traces: Traces, process: Process, variant: str, path: str, clock: str)
     found = list(_traced(process, variant, path))
     each = (schedule.now() - start) / len(found)
     traces.steps[variant] += found
-    count = max(1, min(_WHOLE_STEPS, int(_WHOLE / each)))
+    most, together = _WHOLE_STEPS
+    count = max(1, min(most, int(together / each)))
     seconds = _ask(process, variant, "steps", WHOLE % variant, path, count, clock)
     traces.whole[variant] += [1e9 * second for second in seconds]
 
