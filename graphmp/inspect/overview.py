@@ -28,7 +28,7 @@ from graphmp.rewrite.pipeline import Decisions, decide
 from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.training_graph import TrainingGraph
-from graphmp.scaling.plan.plan import steps_inside
+from graphmp.scaling.plan.functions import steps_inside
 from graphmp.tf_hooks.op_defs import OpDefs
 
 _OF_THE_PLACE = (CLEAR, INFER)  # kinds of reason that need their text

@@ -12,7 +12,7 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import RESTORES, SAVES
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.training_graph import TrainingGraph
-from graphmp.scaling.plan.plan import steps_inside
+from graphmp.scaling.plan.functions import steps_inside
 from graphmp.tf_hooks.op_defs import OpDefs
 
 _BESIDE_STEPS = SAVES | RESTORES | {"NoOp"}

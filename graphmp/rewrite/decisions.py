@@ -20,7 +20,7 @@ from graphmp.rewrite.times_as_reasons import little
 from graphmp.rewrite.units import TypedGraph, Unit
 from graphmp.scaling.losses.allreduce import with_reduces
 from graphmp.scaling.plan.fetched_gradients import under_its_name
-from graphmp.scaling.plan.plan import LOSS
+from graphmp.scaling.plan.graph_plan import LOSS
 from graphmp.tuning.given import predicted
 
 

@@ -30,7 +30,8 @@ from graphmp.rewrite.record import Notes, noted, record
 from graphmp.scaling.insertion.handles import pass_handles
 from graphmp.scaling.insertion.insert import insert
 from graphmp.scaling.losses.training_graph import TrainingGraph
-from graphmp.scaling.plan.plan import ScalePlan, plan_scaling
+from graphmp.scaling.plan.model import ScalePlan
+from graphmp.scaling.plan.plan import plan_scaling
 from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.tuning.given import predicted
 

@@ -11,7 +11,7 @@ from graphmp.config import Config
 from graphmp.graph.structure.calls import functions_by_name
 from graphmp.graph.structure.functions import called_functions
 from graphmp.policy.policy import Policy
-from graphmp.scaling.plan.plan import ScalePlan
+from graphmp.scaling.plan.model import ScalePlan
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.tuning.given import predicted

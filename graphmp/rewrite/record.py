@@ -15,7 +15,7 @@ from graphmp.rewrite.paint import FLOAT
 from graphmp.rewrite.placement_by_time import Timed
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.recognise import Recognised
-from graphmp.scaling.insertion.insert import Inserted
+from graphmp.scaling.insertion.inserted import Inserted
 from graphmp.tuning.costs import FLOAT32, OPERATIONS, WHOLE, Costs
 from graphmp.tuning.prediction import Prediction
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, NamedTuple, Tuple
+from typing import AbstractSet, List, NamedTuple, Tuple
 
 from graphmp.graph.structure.view import Port
 from graphmp.scaling.degrees.homogeneity import ScaleEffect
@@ -29,6 +29,11 @@ class GradientScope(NamedTuple):
     degrees: ScaleEffect
     leaving: Tuple[Port, ...]
     call: str = ""
+
+    @property
+    def starts(self) -> Tuple[str, ...]:
+        """The call, or the nodes of the seeds."""
+        return (self.call,) if self.call else tuple(port.node for port in self.seeds)
 
 
 class Loss(NamedTuple):
@@ -59,3 +64,12 @@ class Loss(NamedTuple):
     updates: Tuple[str, ...]
     direct: Tuple[str, ...]
     emerging: Tuple[Port, ...] = ()
+
+    @property
+    def nodes(self) -> List[str]:
+        """The nodes of its seeds, of its gradients that leave for updates, and of its writes."""
+        return (
+            [name for scope in self.scopes for name in scope.starts]
+            + [port.node for port in self.gradients]
+            + list(self.direct)
+        )

@@ -1,0 +1,96 @@
+"""The plan for while loops that train inside."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Iterator, Optional, Sequence
+
+from graphmp.config import Config
+from graphmp.graph.structure.branches import conditional
+from graphmp.graph.structure.frames import Frames, frames
+from graphmp.policy.op_sets import EXITS
+from graphmp.scaling.losses.loops import Path, iteration, pivot
+from graphmp.scaling.losses.losses import find_losses
+from graphmp.scaling.losses.model import Loss
+from graphmp.scaling.losses.training_graph import TrainingGraph
+from graphmp.scaling.plan.graph_plan import planned
+from graphmp.scaling.plan.model import InLoop
+from graphmp.scaling.plan.skip_plan import SkipPlan
+
+
+def plan_loops(
+    graph: TrainingGraph,
+    losses: Sequence[Loss],
+    config: Config,
+    allow: AbstractSet[str],
+    returning: AbstractSet[str],
+) -> Iterator[InLoop]:
+    """Decide on the while loops that train inside and order their updates.
+
+    `returning` is as for `planned`.
+    """
+    looped = [
+        name
+        for loss in losses
+        for scope in loss.scopes
+        for name in scope.starts
+        if graph.looped(name)
+    ]
+    if not looped:
+        return
+    inside = frames(graph.view)
+
+    def around(name: str) -> Optional[Path]:
+        """The frames that contain the outputs of a node."""
+        frame = inside.get(name)
+        return frame[:-1] if frame and graph.view.nodes[name].op in EXITS else frame
+
+    for path in dict.fromkeys(inside[name] for name in looped):
+        loop = iteration(graph.meta_graph, inside, path)
+        once = TrainingGraph(loop.meta_graph, config, graph.op_defs)
+        found = [
+            loss
+            for loss in find_losses(once, config)
+            if all(around(name) == path for name in loss.nodes)
+        ]
+        writes = {name for loss in found for name in loss.direct}
+        start = pivot(once.view, loop, writes)
+        if found and start is not None and not writes & conditional(once.view):
+            plan = planned(once, found, config, allow, [], returning)
+            yield InLoop(
+                once, plan._replace(skips=plan.skips and _within(plan.skips, inside, path)), start
+            )
+
+
+def without(skips: Optional[SkipPlan], loops: Sequence[InLoop]) -> Optional[SkipPlan]:
+    """The part of a plan that isn't decided on in a loop."""
+    if skips is None:
+        return None
+    plans = [loop.plan.skips for loop in loops if loop.plan.skips is not None]
+    decided = {name for plan in plans for name in [*plan.by_loss, *plan.by_value, *plan.in_loops]}
+    by_loss = {name: numbers for name, numbers in skips.by_loss.items() if name not in decided}
+    always = [
+        {name: why for name, why in each.items() if name not in decided} for each in skips.always
+    ]
+    return skips._replace(
+        by_loss=by_loss,
+        in_loops=[name for name in skips.in_loops if name not in decided],
+        always=always,
+    )
+
+
+def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
+    """The part of a plan for one loop: a step's other writes run once for all iterations."""
+
+    def lies(name: str) -> bool:
+        return inside.get(name) == path
+
+    return SkipPlan(
+        {name: numbers for name, numbers in skips.by_loss.items() if lies(name)},
+        {name: tuple(filter(lies, names)) for name, names in skips.by_value.items() if lies(name)},
+        [name for name in skips.in_loops if inside.get(name, ())[: len(path)] == path],
+        [
+            {name: why for name, why in each.items() if inside.get(name, ())[: len(path)] == path}
+            for each in skips.always
+        ],
+        skips.within,
+    )
