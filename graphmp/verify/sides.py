@@ -19,7 +19,7 @@ from typing import (
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.mark import read_mark
-from graphmp.graph.state.state import State, definitions, variable_keys
+from graphmp.graph.state.state import State
 from graphmp.graph.structure.branches import Conditions, conditions
 from graphmp.graph.structure.calls import functions_by_name
 from graphmp.graph.structure.frames import Frames, frames
@@ -240,23 +240,8 @@ def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:
     return {parse_input(name).node for name in names if name}
 
 
-def described(meta_graph: tf.MetaGraphDef) -> Set[str]:
-    """Nodes by which a program gets a variable's value, or its initial value."""
-    found = [
-        definition
-        for key in variable_keys(meta_graph)
-        for definition in definitions(meta_graph, key)
-    ]
-    names = [
-        name
-        for definition in found
-        for name in (definition.snapshot_name, definition.initial_value_name)
-    ]
-    return {parse_input(name).node for name in names if name}
-
-
 def fetched(meta_graph: tf.MetaGraphDef) -> Set[str]:
-    """Those, and all that a collection names: they may be fetched."""
+    """Its results, and all that a collection names: they may be fetched."""
     names = [
         name
         for collection in meta_graph.collection_def.values()

@@ -7,13 +7,14 @@ from typing import Iterator, List, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.state.state import described
 from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import HALF, INVALID, dtype_text
 from graphmp.policy.half_kernels import DEVICES, has_kernel
 from graphmp.policy.op_sets import ARGUMENT, PLACEHOLDERS, RESTORES, RESULT, SAVES, VARIABLE_OPS
 from graphmp.policy.policy import tensor_core_ops
-from graphmp.verify.sides import Fault, Sides, answers, attribute, described
+from graphmp.verify.sides import Fault, Sides, answers, attribute
 
 _OUTSIDE = PLACEHOLDERS | RESTORES | SAVES  # visible from outside
 

@@ -26,18 +26,24 @@ def spliced():
         given = part.input(Port("g", 1), FLOAT32)
         own = tf.negative(given, name="own")
         with tf.colocate_with(own):
-            tf.abs(given, name="beside_own")
+            beside_own = tf.abs(given, name="beside_own")
         with tf.colocate_with(given):
-            tf.abs(own, name="beside_given")
+            beside_given = tf.abs(own, name="beside_given")
             with tf.colocate_with(own):
-                tf.abs(own, name="beside_both")
+                beside_both = tf.abs(own, name="beside_both")
+        tf.negative(tf.negative(own, name="unread"), name="unread_too")
         with tf.control_dependencies([given, own]):
             tf.no_op(name="waits")
+    assert [part.port(tensor).node for tensor in (beside_own, beside_given, beside_both)] == [
+        "beside_own",
+        "beside_given",
+        "beside_both",
+    ]
     part.splice(Editor(meta_graph.graph_def), meta_graph, {})
     return painting.nodes(meta_graph)
 
 
-def test_a_part_reads_the_graph_but_does_not_wait_for_it(spliced):
+def test_a_part_reads_the_graph_but_does_not_wait_for_it_and_has_no_node_without_use(spliced):
     assert {name: list(node.input) for name, node in spliced.items() if name not in ("x", "g")} == {
         "own": ["g:1"], "beside_own": ["g:1"], "beside_given": ["own"], "beside_both": ["own"],
         "waits": ["^own"],

@@ -347,18 +347,24 @@ def test_a_scaled_value_that_nobody_reads(mutate):
 
 
 def test_a_merge_waits_for_no_single_input(mutate):
-    """The start of a path through a Merge need not have run."""
+    """The start of a path through a Merge need not have run, but what all its inputs wait for."""
     equivalence = module(mutate, "equivalence")
     graph_def = tf.GraphDef()
     for name, op, inputs in [
-        ("p", "Placeholder", []),
-        ("q", "Placeholder", []),
+        ("a", "Placeholder", []),
+        ("p", "Identity", ["a"]),
+        ("q", "Neg", ["a"]),
         ("m", "Merge", ["p", "q"]),
         ("r", "Identity", ["m"]),
+        ("again", "NextIteration", ["inside"]),
+        ("loop", "Merge", ["p", "again"]),
+        ("inside", "Neg", ["loop"]),
     ]:
         graph_def.node.add(name=name, op=op, input=inputs)
     view = module(mutate, "subject").GraphView(graph_def)
-    assert equivalence._implied(view, "r", "m") and not equivalence._implied(view, "r", "p")
+    implied = [each for each in "apqm" if equivalence._implied(view, "r", each)]
+    assert implied == ["a", "m"]
+    assert not equivalence._implied(view, "inside", "a"), "by one input alone, and the next"
 
 
 @pytest.mark.unit

@@ -5,7 +5,8 @@ A mutant to which no rule applies is not equivalent.
 1. Same order. The graphs differ in control inputs only, and each missing or new one is implied by a
    path on which every node waits for the one before it. A node that waits for all of its inputs
    runs, or is dead, only after they have run, or if one is dead. Merge, which runs as soon as one
-   input is there, ends a path unless the edge into it is a control edge; so does NextIteration.
+   input is there, ends a path unless the edge into it is a control edge, or each of its inputs, none
+   from the previous iteration of a loop, waits for the same; so does NextIteration.
        b waits for x, x reads a, b waits for a  ->  b waits for x, x reads a
    A node without state that the conversion added, other than a group, may run sooner if all nodes
    that read it or wait for it wait for the same, and at any time, or never, if there are none: no
@@ -194,13 +195,17 @@ def _edges(view: GraphView) -> Set[Edge]:
 
 
 def _implied(view: GraphView, name: str, other: str) -> bool:
-    """Whether a path of waiting nodes leads from `other` to `name`."""
+    """Whether `name` waits for `other` by a path, or by one through each input of a Merge."""
     seen, waiting = {name}, [name]
     while waiting:
         at = waiting.pop()
-        before = set(view.controls(at))
-        if view.nodes[at].op not in MERGES | NEXT_ITERATIONS:
-            before |= {port.node for port in view.inputs(at)}
+        before, inputs = set(view.controls(at)), {port.node for port in view.inputs(at)}
+        if view.nodes[at].op in MERGES:
+            loops = any(view.nodes[each].op in NEXT_ITERATIONS for each in inputs)
+            if not loops and all(each == other or _implied(view, each, other) for each in inputs):
+                return True
+        elif view.nodes[at].op not in NEXT_ITERATIONS:
+            before |= inputs
         if other in before:
             return True
         waiting.extend(before - seen)

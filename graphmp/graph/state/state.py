@@ -196,6 +196,21 @@ def variable_keys(meta_graph: tf.MetaGraphDef) -> List[str]:
     )
 
 
+def described(meta_graph: tf.MetaGraphDef) -> Set[str]:
+    """Nodes by which a program gets a variable's value, or its initial value."""
+    found = [
+        definition
+        for key in variable_keys(meta_graph)
+        for definition in definitions(meta_graph, key)
+    ]
+    names = [
+        name
+        for definition in found
+        for name in (definition.snapshot_name, definition.initial_value_name)
+    ]
+    return {parse_input(name).node for name in names if name}
+
+
 def writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
     """Functions that change state, directly or through a call."""
     library = functions_by_name(graph_def)

@@ -151,12 +151,12 @@ class Arithmetic:
             self._connect_readers()
         self._connect()
         self.waits = {
-            t.op.name: [c.node for c in self._editor.controls(p.node)]
+            self._part.name(t): [c.node for c in self._editor.controls(p.node)]
             for p, t in self.divisions.items()
             if p in self._moved
         }
         self._flag, self._flag_outside = flag, None
-        self.finite = "" if finite is None else finite.op.name
+        self.finite = "" if finite is None else self._part.name(finite)
         self.current = (
             self._part.port(self.scale.current).node
             if isinstance(self.scale, scales.FixedLossScale)
@@ -169,7 +169,7 @@ class Arithmetic:
         )
         self.unscaled = [
             name
-            for name in dict.fromkeys(t.op.name for t in self.divisions.values())
+            for name in dict.fromkeys(map(self._part.name, self.divisions.values()))
             if self.current and name.startswith("graphmp/")
         ]
 
@@ -337,7 +337,8 @@ class Arithmetic:
             if elsewhere
             else frozenset(name for scope in self._loss.scopes for name in scope.nodes)
         )
-        return FirstStep(self.scale.largest.op.name, self.scale.first_step.op.name, checked, nodes)
+        largest, flag = self._part.name(self.scale.largest), self._part.name(self.scale.first_step)
+        return FirstStep(largest, flag, checked, nodes)
 
     def _tensor(self, port: Port) -> Any:
         """A stand-in for an output, or its replacement: a scaled seed, a scaled result."""

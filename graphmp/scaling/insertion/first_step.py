@@ -67,15 +67,9 @@ def look(
             if not _only_unscaled(view, port)
         ]
         ports = [*dict.fromkeys(loss.gradients), *inside[:: len(inside) // _MOST + 1]]
-        largest = (
-            _Look(editor, op_defs, view, loss, places, bool(depths.get(loss.flag, 0))).largest(
-                ports
-            )
-            if ports
-            else Port(loss.largest, 0)
-        )
-        for consumer in view.consumers(loss.largest):
-            editor.connect(consumer.node, consumer.slot, largest)
+        if ports:
+            found = _Look(editor, op_defs, view, loss, places, bool(depths.get(loss.flag, 0)))
+            editor.read_instead(view.consumers(loss.largest), found.largest(ports))
     return [Done(name, "inserted", _REASON) for name in editor.added]
 
 

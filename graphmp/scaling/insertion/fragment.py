@@ -6,14 +6,19 @@ Both engines thus share `loss_scale/`.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, Iterator, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.edit.building import v1_control_flow
 from graphmp.graph.edit.editing import Editor
+from graphmp.graph.state.state import described
 from graphmp.graph.structure.view import CONTROL, Port, parse_input
+from graphmp.graph.structure.walk import reached
+
+# By their definitions they might change state.
+_READS = frozenset(("IsVariableInitialized", "ReadVariableOp", "VarIsInitializedOp"))
 
 
 class Fragment:
@@ -24,6 +29,7 @@ class Fragment:
         self._graph = tf.Graph()
         self._stands_for: Dict[str, Port] = {}
         self._inputs: Dict[Tuple[Port, int], Any] = {}
+        self._wanted: Set[str] = set()
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
@@ -50,7 +56,13 @@ class Fragment:
 
     def port(self, tensor: Any) -> Port:
         """The future output of a tensor in the graph."""
-        return self._stands_for.get(tensor.op.name) or Port(tensor.op.name, tensor.value_index)
+        name = self.name(tensor)
+        return self._stands_for.get(name) or Port(name, tensor.value_index)
+
+    def name(self, tensor: Any) -> str:
+        """The name of a tensor's op, which the graph will have."""
+        self._wanted.add(tensor.op.name)
+        return tensor.op.name
 
     def splice(
         self, editor: Editor, meta_graph: tf.MetaGraphDef, collections: Dict[str, bool]
@@ -67,8 +79,9 @@ class Fragment:
         """
         with self._graph.as_default():
             made = tf.train.export_meta_graph(strip_default_attrs=True)
+        needed = self._needed(made) - self._stands_for.keys()
         for node in made.graph_def.node:
-            if node.name not in self._stands_for:
+            if node.name in needed:
                 if node.name in editor.nodes:
                     raise GraphmpError(
                         "GMP022",
@@ -79,6 +92,28 @@ class Fragment:
         for key, make in collections.items():
             if key in made.collection_def and (make or key in meta_graph.collection_def):
                 meta_graph.collection_def[key].MergeFrom(made.collection_def[key])
+
+    def _needed(self, made: tf.MetaGraphDef) -> AbstractSet[str]:
+        """The nodes that something reads; TensorFlow's conditionals make a few others."""
+        by_name = {node.name: node for node in made.graph_def.node}
+
+        def before(name: str) -> Iterable[str]:
+            node = by_name[name]
+            yield from (parse_input(text).node for text in node.input)
+            yield from map(_colocated, _classes(node))
+
+        effects = (name for name, node in by_name.items() if self._has_effects(node))
+        collected = (
+            parse_input(text).node
+            for collection in made.collection_def.values()
+            for text in collection.node_list.value
+        )
+        return reached(self._wanted.union(effects, described(made), collected), before)
+
+    def _has_effects(self, node: tf.NodeDef) -> bool:
+        op = self._graph.get_operation_by_name(node.name)
+        writes = op.op_def.is_stateful or any(given.is_ref for given in op.op_def.input_arg)
+        return not op.outputs or (writes and node.op not in _READS)
 
     def _rewired(self, node: tf.NodeDef) -> tf.NodeDef:
         """The node with the graph's outputs in place of placeholders.
@@ -94,12 +129,16 @@ class Fragment:
                 ports.append(str(self._stands_for[port.node]))
         node.input[:] = ports
         if "_class" in node.attr:
-            beside = [
-                name
-                for name in node.attr["_class"].list.s
-                if name.decode().replace("loc:@", "", 1) not in self._stands_for
-            ]
+            beside = [text for text in _classes(node) if _colocated(text) not in self._stands_for]
             node.attr["_class"].list.s[:] = beside
             if not beside:
                 del node.attr["_class"]
         return node
+
+
+def _classes(node: tf.NodeDef) -> Sequence[bytes]:
+    return node.attr["_class"].list.s if "_class" in node.attr else ()
+
+
+def _colocated(text: bytes) -> str:
+    return text.decode().replace("loc:@", "", 1)

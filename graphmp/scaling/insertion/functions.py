@@ -13,6 +13,7 @@ from graphmp.graph.structure.view import CONTROL, Port, parse_input
 from graphmp.loss_scale.scales import skipped_between
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import BOOL, FLOAT32
+from graphmp.policy.op_sets import WHILES
 from graphmp.policy.reason import FINITE_CHECK, SCALE, Done, Reason
 from graphmp.scaling.insertion.arithmetic import Arithmetic
 from graphmp.scaling.insertion.checkpoints import ScaleState
@@ -103,36 +104,29 @@ def pass_scales(
 
     Returns rows of the record.
     """
-    constants: Dict[Sequence[Port], Tuple[Port, Port]] = {}
-    given = {}
-    for call in threads.calls():
-        wait = (
-            tuple(Port(port.node, CONTROL) for port in graph.view.inputs(call)[:1])
-            if graph.looped(call)
-            else ()
+    constants: Dict[Tuple[str, Sequence[Port]], Port] = {}
+
+    def constant(call: str, name: str, dtype: int, value: Any) -> str:
+        """A constant for a call; in a loop it waits for what the call reads first."""
+        first = graph.view.inputs(call)[:1] if graph.looped(call) else ()
+        wait = tuple(Port(port.node, CONTROL) for port in first)
+        if (name, wait) not in constants:
+            tensor: Any = tf.make_tensor_proto(value)
+            constants[name, wait] = editor.add(
+                "graphmp/returned/" + name, "Const", wait, _PASSED, dtype=dtype, value=tensor
+            )
+        return str(constants[name, wait])
+
+    given = {
+        call: (
+            scales.get(call) or constant(call, "one", FLOAT32, 1.0),
+            constant(call, "true", BOOL, True) if editor.nodes[call].op in WHILES else "",
         )
-        if wait not in constants:
-            one = editor.add(
-                "graphmp/returned/one",
-                "Const",
-                wait,
-                _PASSED,
-                dtype=FLOAT32,
-                value=tf.make_tensor_proto(1.0),
-            )
-            true = editor.add(
-                "graphmp/returned/true",
-                "Const",
-                wait,
-                _PASSED,
-                dtype=BOOL,
-                value=tf.make_tensor_proto(True),
-            )
-            constants[wait] = (one, true)
-        given[call] = (scales.get(call, str(constants[wait][0])), str(constants[wait][1]))
+        for call in threads.calls()
+    }
     rows = threads.apply(flags, given, applied)
     return [
-        *(Done(port.node, "inserted", _PASSED) for ports in constants.values() for port in ports),
+        *(Done(port.node, "inserted", _PASSED) for port in constants.values()),
         *rows,
     ]
 

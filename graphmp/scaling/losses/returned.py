@@ -171,7 +171,8 @@ class Threads:
         Args:
             flags: the flag of each gradient-taking function that already has the scale, in its
                 body's syntax.
-            given: the scale for each call in the main graph, and a constant that is true.
+            given: the scale for each call in the main graph, and for a loop a constant that is
+                true.
             applied: calls in functions that apply gradients.
         """
         loops = {
@@ -206,9 +207,9 @@ class Threads:
         """Pass the scale to calls in a function that applies gradients, and their flags to it."""
         nodes = {node.name: node for node in function.node_def}
         for node in [node for node in function.node_def if called(node, self._needed)]:
-            true = _constant(function, nodes, _OWN + "true", True) + ":output:0"
+            true = _constant(function, nodes, "true", True) if node.op in WHILES else ""
             if node.name not in applied:
-                self._pass(node, _constant(function, nodes, _OWN + "one", 1.0) + ":output:0", true)
+                self._pass(node, _constant(function, nodes, "one", 1.0), true)
                 continue
             stands = nodes[applied[node.name].flag]
             stands.op = "Identity"
@@ -219,10 +220,10 @@ class Threads:
     def _change(self, function: Any, own: Any, loops: Mapping[str, bool]) -> None:
         name = function.signature.name
         found = [own] if own else []
-        true = _constant(function, {}, _OWN + "true", True)
-        for node in list(function.node_def):
-            if called(node, self._needed):
-                found.append(self._pass(node, ARGUMENT, true + ":output:0"))
+        nodes = {node.name: node for node in function.node_def}
+        for node in [node for node in function.node_def if called(node, self._needed)]:
+            true = _constant(function, nodes, "true", True) if node.op in WHILES else ""
+            found.append(self._pass(node, ARGUMENT, true))
         if not own:
             function.signature.input_arg.add(name=ARGUMENT, type=FLOAT32)
         if name in loops:
@@ -233,7 +234,9 @@ class Threads:
                 function.signature.output_arg.add(name=ARGUMENT + "_out", type=FLOAT32)
                 function.ret[ARGUMENT + "_out"] = ARGUMENT
             function.signature.output_arg.add(name=_FINITE, type=BOOL)
-            function.ret[_FINITE] = _all(function, found or [true + ":output:0"])
+            function.ret[_FINITE] = (
+                _all(function, found) if found else _constant(function, nodes, "true", True)
+            )
         more_shapes(function.attr, "_input_shapes", 1 + (name in loops))
 
     def _pass(self, node: Any, scale: str, true: str) -> str:
@@ -254,13 +257,14 @@ class Threads:
 
 
 def _constant(function: Any, known: Dict[str, Any], name: str, value: Any) -> str:
-    """Add a scalar to a function unless it exists. Returns its name."""
+    """Add a scalar to a function unless it exists. Returns it in the syntax of a body."""
+    name = _OWN + name
     if name not in known:
         tensor = tf.make_tensor_proto(value)
         known[name] = function.node_def.add(name=name, op="Const")
         known[name].attr["dtype"].type = tensor.dtype
         known[name].attr["value"].tensor.CopyFrom(tensor)
-    return name
+    return name + ":output:0"
 
 
 def _all(function: Any, flags: Sequence[str]) -> str:
