@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, Iterator, Optional, Set
+import collections
+from typing import Any, DefaultDict, Dict, FrozenSet, Iterator, Optional, Set
 
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import RESULT
@@ -121,6 +122,7 @@ class BodyFindings:
             found = self._matcher.match("idle", Port(name, 0))
             if found is None and not self._lives_on(name):
                 yield Fault(name, "fits no template of what a conversion puts in")
+        yield from self._groups()
 
     def _lives_on(self, name: str) -> bool:
         """Whether an added node stays alive behind a gated write, for nodes that wait for it."""
@@ -128,6 +130,23 @@ class BodyFindings:
             "applied", Port(name, 0)
         )
         return found is not None and found["write"].node in self.gates.of
+
+    def _groups(self) -> Iterator[Fault]:
+        """Groups of inserted gradients that aren't those of the copies that wait for them.
+
+        Nobody reads one of an op's gradients before all are there.
+        """
+        view = self.sides.after.view
+        copied: DefaultDict[str, Set[str]] = collections.defaultdict(set)
+        for name in self.sides.added:
+            if view.nodes[name].op == "Identity" and self.sides.after.is_float(Port(name, 0)):
+                for group in view.controls(name):
+                    copied[group].add(view.inputs(name)[0].node)
+        for group in sorted(copied.keys() & self.sides.added):
+            members = set(view.controls(group)) if view.nodes[group].op == "NoOp" else set()
+            others = members ^ copied[group]
+            if members & copied[group] and others - members | others & self.sides.added:
+                yield Fault(group, "groups other gradients than those whose copies wait for it")
 
     def _aside(self) -> Set[str]:
         """Unread by-products of inserted gradients."""

@@ -35,6 +35,7 @@ from graphmp.policy.op_sets import (
     CHOICES,
     EMPTY_LISTS,
     GRADIENT_ARRAYS,
+    PLACEHOLDERS,
     POPS,
     PUSHES,
     RESULT,
@@ -198,6 +199,8 @@ class Degrees:
             ]
         if node.op == "Const":
             return [None if all_equal(node, 0) else ONE]
+        if node.op in PLACEHOLDERS and known and known[0] is None:
+            return [ONE]  # its zeros are a default
         if node.op in _FLOWS or node.op in _ZEROS:
             return [None] * count
         if node.op in _TAKES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Iterator, List, Set
 
-from graphmp.graph.structure.branches import Conditions
+from graphmp.graph.structure.branches import Conditions, sides
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, READS
@@ -14,7 +14,7 @@ from graphmp.verify.formulas import mentioned
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Sides, fetched
+from graphmp.verify.sides import Sides, fetched, keeps_names
 
 _STOPS = MERGES | NEXT_ITERATIONS | ENTERS | EXITS
 _EMPTY: Conditions = frozenset()
@@ -55,6 +55,7 @@ class Order:
                 self.stands_for(name)
         self._writes_wait()
         self._lives()
+        self._inputs_come_in()
         self._in_turn()
 
     def _in_turn(self) -> None:
@@ -262,10 +263,26 @@ class Order:
             gates = {
                 (self._after.behind(gate.predicate, ["Identity"]), 1) for gate in dying if gate.dies
             }
-            if less or not (more <= gates or self._only_for_writes(name, more)):
+            dies = more <= gates or (name not in writes and self._only_for_writes(name, more))
+            if less or not dies:
                 self._sides.fault(
                     name, "runs where it does not in the original, or the other way round"
                 )
+
+    def _inputs_come_in(self) -> None:
+        """Check that a conditional of TensorFlow's own brings in all inputs of the writes in it."""
+        if keeps_names(self._sides.after.meta_graph):
+            return
+        for name, gates in self._gates.of.items():
+            flags = {
+                self._after.behind(gate.predicate, ["Identity"]) for gate in gates if gate.dies
+            }
+            for flag in flags if name in self._before.nodes else ():
+                if not all((flag, 1) in self._sides_of(port) for port in self._after.inputs(name)):
+                    self._sides.fault(name, "reads past the conditional that it is in")
+
+    def _sides_of(self, port: Port) -> Conditions:
+        return sides(self._after, self._sides.after.conditions, port)
 
     def _only_for_writes(self, name: str, more: Conditions) -> bool:
         """Whether nodes that die with a flag are only used by nodes that die with it."""

@@ -23,7 +23,7 @@ from graphmp.verify.parameters import parameters_claim, read_off
 from graphmp.verify.parts import part_faults
 from graphmp.verify.precision import Precision
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
-from graphmp.verify.quotients import unread_quotients
+from graphmp.verify.quotients import scaled_copies, unread_quotients
 from graphmp.verify.sides import Fault, Side, Sides, fetched, keeps_names
 from graphmp.verify.skips import Skips
 from graphmp.verify.types import half_nodes, type_faults
@@ -175,7 +175,7 @@ def _scaled(bodies: Mapping[str, BodyFindings], degrees: Degrees) -> Claim:
     faults += [
         Fault(in_body(function, node), text)
         for function, each in bodies.items()
-        for node, text in unread_quotients(each)
+        for node, text in (*unread_quotients(each), *scaled_copies(each))
     ]
     if not steps and not faults:
         return Claim(name, NOT_APPLICABLE, "the graph has no loss scale")

@@ -1,4 +1,8 @@
-"""Each division by a loss scale has a reader, or else its gradient is read while it is scaled."""
+"""Who reads what is divided by a loss scale, and what isn't.
+
+Each division has a reader, or else its gradient is read while it is scaled. A copy of a gradient,
+which a program can only fetch, is one of the quotient.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,35 @@ def unread_quotients(body: Any) -> Iterator[Fault]:
         found = reached([port], lambda each: _handed_on(body, each))
         if not any(_is_read(body, each) for each in found):
             yield Fault(port.node, "divides by a loss scale, and nobody reads the quotient")
+
+
+def scaled_copies(body: Any) -> Iterator[Fault]:
+    """Unread copies of gradients that are divided by a scale for others, and not for these.
+
+    Args:
+        body: the body, from body.py.
+    """
+    view, added = body.sides.after.view, body.sides.added
+    sources = {body.erasure.through(port) for port in body.erasure.divisions()}
+    for source in sorted(sources):
+        while source.node in added and view.nodes[source.node].op == "Cast":
+            source = view.inputs(source.node)[0]
+        for name in _readers(body, source):
+            ends = not view.consumers(name) and not view.control_consumers(name)
+            if ends and name not in added and view.nodes[name].op == "Identity":
+                yield Fault(
+                    name, "is a gradient that is multiplied by a loss scale, and divided for others"
+                )
+
+
+def _readers(body: Any, port: Port) -> Iterator[str]:
+    """The nodes that read an output, directly or through added casts."""
+    view = body.sides.after.view
+    for consumer in view.consumers(port.node):
+        if consumer.output == port.output:
+            yield consumer.node
+            if consumer.node in body.sides.added and view.nodes[consumer.node].op == "Cast":
+                yield from _readers(body, Port(consumer.node, 0))
 
 
 def _handed_on(body: Any, port: Port) -> Iterator[Port]:

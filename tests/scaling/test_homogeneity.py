@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from tests.support.painting import built
+from tests.support.proved import open_claims
 from tests.support.scaled import changed, session, trained
 from tests.support.training_graphs import square, vectors
 
@@ -366,6 +367,36 @@ def test_gradient_code_of_loops_and_branches_is_linear():
     feed = {"x:0": FEED["x:0"][:4]}
     converted = graphmp.convert(meta_graph, compute_dtype="float32", loss_scale=128)
     assert converted.report["warnings"] == []
+    start, expected = trained(meta_graph, feed=feed)
+    assert changed(expected, trained(converted.meta_graph, start=start, feed=feed)[1]) == []
+
+
+def test_what_comes_of_zeros_has_any_degree():
+    """Second gradients of a piecewise linear function are zeros: nothing scales them."""
+
+    def build():
+        x = vectors(4)
+        hidden = tf.nn.leaky_relu(tf.layers.dense(x, 8))
+        (slope,) = tf.gradients(tf.layers.dense(tf.nn.leaky_relu(tf.layers.dense(hidden, 8)), 1), x)
+        penalty = tf.reduce_mean(tf.square(tf.norm(slope, axis=1) - 1))
+        tf.train.GradientDescentOptimizer(0.1).minimize(penalty, name="train")
+        tf.global_variables_initializer()
+
+    meta_graph, feed = built(build), {"x:0": FEED["x:0"][:4]}
+    converted = graphmp.convert(meta_graph, compute_dtype="float32", loss_scale=128)
+    nodes = [node.name for node in converted.meta_graph.graph_def.node]
+    assert [name for name in nodes if name.startswith("graphmp/") and "rescaled" in name] == []
+    assert open_claims(meta_graph, converted.meta_graph) == {}
+    start, expected = trained(meta_graph, feed=feed)
+    assert changed(expected, trained(converted.meta_graph, start=start, feed=feed)[1]) == []
+
+
+def test_a_default_of_zeros_may_be_fed():
+    meta_graph = through(lambda g: g + tf.placeholder_with_default(tf.zeros([16]), [16]))
+    (fed,) = [n.name for n in meta_graph.graph_def.node if n.op == "PlaceholderWithDefault"]
+    feed = dict(FEED, **{fed + ":0": np.full(16, 1e-3, np.float32)})
+    converted = graphmp.convert(meta_graph, compute_dtype="float32", loss_scale=128)
+    assert open_claims(meta_graph, converted.meta_graph) == {}
     start, expected = trained(meta_graph, feed=feed)
     assert changed(expected, trained(converted.meta_graph, start=start, feed=feed)[1]) == []
 

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.io.messages import parse
 from graphmp.verify import verify
 from tests.support.proved import Planted, converted, open_claims, original_and_converted
-from tests.support.training_graphs import SHAPES
+from tests.support.training_graphs import SHAPES, square, vectors
 
 SCALE = "graphmp/loss_scale/"
 
@@ -421,7 +421,40 @@ def test_a_quotient_that_nobody_reads(fed_back):
             if one.name in node.input and not node.name.startswith(SCALE):
                 node.input[list(node.input).index(one.name)] = one.input[0]
         assert planted.meta_graph != right
-        assert "nobody reads" in open_claims(original, planted.meta_graph)["scale cancels"]
+        assert "1 more" in open_claims(original, planted.meta_graph)["scale cancels"]
+
+
+@pytest.mark.unit
+def test_a_copy_of_a_gradient_that_is_divided_for_others():
+    """Nothing reads it, but a program may fetch it."""
+
+    def model():
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        pairs = optimizer.compute_gradients(square(tf.layers.dense(vectors(), 4)))
+        optimizer.apply_gradients(pairs, name="train")
+        tf.identity(pairs[0][0], name="shown")
+
+    original, right = original_and_converted(model)
+    assert open_claims(original, right) == {}
+    planted = Spoilt(right)
+    shown = planted.nodes["shown"]
+    shown.input[0] = planted.nodes[shown.input[0]].input[0]
+    text = open_claims(original, planted.meta_graph)["scale cancels"]
+    assert text == "shown is a gradient that is multiplied by a loss scale, and divided for others"
+
+
+@pytest.mark.unit
+def test_a_write_that_dies_though_its_gate_keeps_it_alive():
+    def model():
+        loss = square(tf.layers.dense(vectors(), 4))
+        tf.train.AdamOptimizer(0.1).minimize(loss, name="train")
+
+    original, right = original_and_converted(model)
+    assert open_claims(original, right) == {}
+    planted = Spoilt(right)
+    dying = next(name for name in planted.nodes if name.endswith("/applied"))
+    planted.nodes["train/mul_1"].input.append("^" + dying)
+    assert "same graph" in open_claims(original, planted.meta_graph)
 
 
 @pytest.mark.unit

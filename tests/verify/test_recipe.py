@@ -271,6 +271,26 @@ def initialiser_by_a_flag(graph):
     node.input[0] = switch
 
 
+def group_lacks_a_gradient(graph):
+    group = graph.nodes["gradients/graphmp/loss_scale/scaled_loss_grad/tuple/group_deps"]
+    assert len(group.input) == 2
+    del group.input[0]
+
+
+def copy_waits_for_no_group(graph):
+    copy = graph.nodes["gradients/graphmp/loss_scale/scaled_loss_grad/tuple/control_dependency"]
+    del copy.input[1]
+
+
+def conditional_is_not_listed(graph):
+    del graph.meta_graph.collection_def["cond_context"].bytes_list.value[0]
+
+
+def conditionals_in_another_order(graph):
+    listed = graph.meta_graph.collection_def["cond_context"].bytes_list.value
+    listed.append(listed.pop(0))
+
+
 def another_seed(graph):
     node = next(node for node in graph.nodes.values() if node.op == "RandomUniform")
     node.attr["seed2"].i += 1

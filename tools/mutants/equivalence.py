@@ -5,8 +5,8 @@ A mutant to which no rule applies is not equivalent.
 1. Same order. The graphs differ in control inputs only, and each missing or new one is implied by a
    path on which every node waits for the one before it. A node that waits for all of its inputs
    runs, or is dead, only after they have run, or if one is dead. Merge, which runs as soon as one
-   input is there, ends a path unless the edge into it is a control edge, or each of its inputs, none
-   from the previous iteration of a loop, waits for the same; so does NextIteration.
+   input is there, ends a path unless the edge into it is a control edge, or each of its inputs
+   waits for the same, none of them in the previous iteration of a loop; so does NextIteration.
        b waits for x, x reads a, b waits for a  ->  b waits for x, x reads a
    A node without state that the conversion added, other than a group, may run sooner if all nodes
    that read it or wait for it wait for the same, and at any time, or never, if there are none: no
@@ -28,7 +28,7 @@ A mutant to which no rule applies is not equivalent.
        All(Pack(a, b))  ->  All(Pack(b, a))
       So has AddN, whatever the order of its inputs: its definition says that it is commutative and
       an aggregate, by which TensorFlow's own optimizer regroups it.
-       AddN(a, b, c)  ->  AddN(a, c, b)
+       AddN(a, b, c)  ->  AddN(a, c, b), also in a function's body
    c. a value computed in half precision has the same number in float32, which holds it exactly, and
       when cast back to that type. So an op that only moves values, or replaces them by zeros, gives
       the same in both types. In float16, all numbers of which are normal in float32, so do
@@ -231,7 +231,7 @@ def _without_order(node: Any) -> bytes:
 
 
 def _same_beside_nodes(one: tf.MetaGraphDef, other: tf.MetaGraphDef) -> bool:
-    """Whether two graphs differ only in the nodes of the main graph."""
+    """Whether two graphs differ only in the nodes of the main graph, but for the order of sums."""
     return _beside_nodes(one) == _beside_nodes(other)
 
 
@@ -239,6 +239,10 @@ def _beside_nodes(meta_graph: tf.MetaGraphDef) -> bytes:
     rest = tf.MetaGraphDef()
     rest.CopyFrom(meta_graph)
     del rest.graph_def.node[:]
+    for function in rest.graph_def.library.function:
+        for node in function.node_def:
+            if node.op == "AddN":
+                node.input[:] = sorted(node.input)
     return serialize(rest)
 
 

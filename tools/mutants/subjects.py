@@ -154,6 +154,8 @@ def _write(name: str, folder: pathlib.Path) -> None:
         (folder / "converted").write_bytes(serialize(conversion.meta_graph))
         if not any("graphmp" in node.name for node in conversion.meta_graph.graph_def.node):
             unfit = "nothing was put in"
+        if any(row["code"] == "GMP103" for row in conversion.report["warnings"]):
+            unfit = "it isn't clipped as it should be (GMP103)"
     except Exception as error:  # GraphmpError, and TensorFlow's errors if it can't import the graph
         unfit = "%s: %s" % (type(error).__name__, str(error).splitlines()[0][:200])
     (folder / "about.json").write_text(json.dumps({"train": train, "unfit": unfit}))

@@ -52,6 +52,7 @@ from graphmp.policy.op_sets import (
     EXITS,
     MERGES,
     NEXT_ITERATIONS,
+    PLACEHOLDERS,
     SWITCHES,
 )
 from graphmp.policy.policy import tensor_core_ops
@@ -60,10 +61,6 @@ from graphmp.policy.reason import LOSS_SCALE, Reason
 Degree = Optional[int]  # None for zeros, which have any degree
 Called = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
 
-_CARRIES_ZEROS = ENTERS.union(
-    ("BroadcastTo", "Cast", "ExpandDims", "Identity", "Reshape", "Squeeze", "Switch"),
-    ("TensorListResize", "Tile", "Transpose"),
-)
 _HANDS_ON = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES | ADDS | {"AddN", "Identity"}
 _KEEPS_ITS_ARRAY = ARRAY_WRITES.keys() | ENTERS | SWITCHES | {"Identity"}
 _MOST_GUESSES = 2  # of a loop variable's degree: from its Enter, and from its NextIteration
@@ -157,9 +154,17 @@ class Analysis:
 
     def is_zero(self, name: str) -> bool:
         """Whether a node is zero, or a TensorArray or TensorList of zeros: it has any degree."""
-        if name not in self._zeros:
-            self._zeros[name] = False  # a loop ends here
-            self._zeros[name] = self._all_zero(name)
+        # What is homogeneous of a positive degree makes zeros of zeros.
+        waiting = [] if name in self._zeros else [name]
+        while waiting:
+            at = waiting[-1]
+            ways = self._zero_by(at)
+            if at not in self._zeros:
+                self._zeros[at] = False  # a loop ends here
+                waiting += [each for way in ways for each in way if each not in self._zeros]
+            else:
+                self._zeros[at] = any(all(self._zeros[each] for each in way) for way in ways)
+                waiting.pop()
         return self._zeros[name]
 
     def _pass(self) -> None:
@@ -511,16 +516,17 @@ class Analysis:
 
         return reached([name], beside, lambda other: other == name or other in self._scaled)
 
-    def _all_zero(self, name: str) -> bool:
+    def _zero_by(self, name: str) -> List[List[str]]:
+        """The sets of inputs each of which makes a node zero if all in it are."""
         node, inputs = self._view.nodes[name], self._view.inputs(name)
-        if node.op == "Const":
-            return all_equal(node, 0)
-        if node.op == "Fill":
-            return any(self.is_zero(port.node) for port in inputs[1:])
-        if node.op in _CARRIES_ZEROS:
-            return any(self.is_zero(port.node) for port in inputs[:1])
-        if node.op in ("AddN", "Merge", "Pack"):
-            return all(self.is_zero(port.node) for port in inputs)
+        law, floats = rule(node.op), self._floats(name)
         if node.op in EMPTY_LISTS | {"ZerosLike"}:
-            return True
-        return node.op.startswith("TensorArray") and node.op not in ARRAY_READS
+            return [[]]
+        if node.op == "Const":
+            return [[]] if all_equal(node, 0) else []
+        if node.op.startswith("TensorArray"):
+            return [] if node.op in ARRAY_READS else [[]]
+        if law.outputs is not None or not floats or node.op in PLACEHOLDERS:
+            return []
+        terms = law.terms(sorted(floats) if law.slots is None else law.slots)
+        return [[inputs[slot].node for slot in term.slots] for term in terms if term.power > 0]
