@@ -11,7 +11,7 @@ from graphmp.graph.structure.contexts import contexts
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.policy.op_sets import SWITCHES
 from graphmp.verify.body import BodyFindings
-from graphmp.verify.sides import Side, keeps_names
+from graphmp.verify.sides import Side, is_built_anew, keeps_names
 
 CONDITIONALS = "cond_context"
 CONTEXTS = frozenset((CONDITIONALS, "while_context"))
@@ -30,17 +30,19 @@ def contexts_hold(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
 
 
 def lists_added_conditionals(body: BodyFindings) -> bool:
-    """Whether a graph that was built anew lists the contexts of added conditionals, in their order.
+    """Whether the contexts of added conditionals are listed as TensorFlow lists them.
 
-    The rewrite lists none.
+    A graph that was built anew lists all in their order, the rewrite none; a graph without a mark
+    is one of the two.
     """
-    side = body.sides.after
-    expected = [] if keeps_names(side.meta_graph) else list(_pivots(side.view, body.sides.added))
+    side, added = body.sides.after, body.sides.added
     inner = {pivot for key in CONTEXTS for each in _listed(side, key) for pivot in _inner(each)}
     pivots = [parse_input(each.pivot_name).node for each in _listed(side, CONDITIONALS)]
-    return [pivot for pivot in pivots if pivot in body.sides.added] == [
-        pivot for pivot in expected if pivot not in inner
-    ]
+    found = [pivot for pivot in pivots if pivot in added]
+    everything = found == [pivot for pivot in _pivots(side.view, added) if pivot not in inner]
+    if keeps_names(side.meta_graph):
+        return not found
+    return everything or not (found or is_built_anew(side.meta_graph))
 
 
 def _listed(side: Side, key: str) -> List[Any]:

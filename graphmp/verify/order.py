@@ -14,7 +14,7 @@ from graphmp.verify.formulas import mentioned
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Sides, fetched, keeps_names
+from graphmp.verify.sides import Sides, fetched, is_built_anew
 
 _STOPS = MERGES | NEXT_ITERATIONS | ENTERS | EXITS
 _EMPTY: Conditions = frozenset()
@@ -271,7 +271,7 @@ class Order:
 
     def _inputs_come_in(self) -> None:
         """Check that a conditional of TensorFlow's own brings in all inputs of the writes in it."""
-        if keeps_names(self._sides.after.meta_graph):
+        if not is_built_anew(self._sides.after.meta_graph):
             return
         for name, gates in self._gates.of.items():
             flags = {

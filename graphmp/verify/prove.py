@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.gate.given import given_graph
-from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.naming import in_body
 from graphmp.policy.half_kernels import DEVICES
@@ -24,7 +23,7 @@ from graphmp.verify.parts import part_faults
 from graphmp.verify.precision import Precision
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
 from graphmp.verify.quotients import scaled_copies, unread_quotients
-from graphmp.verify.sides import Fault, Side, Sides, fetched, keeps_names
+from graphmp.verify.sides import Fault, Side, Sides, fetched, is_built_anew, keeps_names
 from graphmp.verify.skips import Skips
 from graphmp.verify.types import half_nodes, type_faults
 from graphmp.verify.wellformed import broken
@@ -125,11 +124,6 @@ def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequenc
     return Proof((*claims, parameters_claim(list(bodies.values()), found, expected)), found)
 
 
-def _is_built_anew(converted: tf.MetaGraphDef) -> bool:
-    """Whether the mark says that the recipe built a graph: missing nodes may have other names."""
-    return (read_mark(converted) or {}).get("engine") == "recipe"
-
-
 def _same(body: BodyFindings, functions: Functions) -> Claim:
     faults = [*body.sides.faults, *part_faults(body), *body.unexplained(), *functions.faults]
     claim = _claim(
@@ -140,7 +134,7 @@ def _same(body: BodyFindings, functions: Functions) -> Claim:
     )
     return (
         claim._replace(verdict=NOT_PROVED)
-        if faults and _is_built_anew(body.sides.after.meta_graph)
+        if faults and is_built_anew(body.sides.after.meta_graph)
         else claim
     )
 

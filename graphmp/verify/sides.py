@@ -228,6 +228,11 @@ def keeps_names(converted: tf.MetaGraphDef) -> bool:
     return (read_mark(converted) or {}).get("engine") == "rewrite"
 
 
+def is_built_anew(converted: tf.MetaGraphDef) -> bool:
+    """Whether the mark says that the recipe built a graph: missing nodes may have other names."""
+    return (read_mark(converted) or {}).get("engine") == "recipe"
+
+
 def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:
     """The results of the graph: outputs of its signatures, and its losses."""
     names = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.config import Config
+from graphmp.graph.edit.mark import mark
 from graphmp.verify import verify
 from tests.support.models import MODELS
 from tests.support.proved import Planted, by_recipe, open_claims
@@ -319,3 +321,17 @@ def test_fault(graphs, fault):
     fault(graph)
     assert graph.meta_graph != converted
     assert not verify(original, graph.meta_graph, {"loss_scale": "dynamic", "clip_norm": 1.0}).ok
+
+
+@pytest.mark.unit
+def test_a_write_that_reads_past_its_conditional(graphs):
+    """TensorFlow's conditional brings in all that it reads, as the mark of the recipe says."""
+    original, converted = graphs
+    graph = Spoilt(converted)
+    mark(graph.meta_graph, Config.make(clip_norm=1.0), "recipe")
+    assert not open_claims(original, graph.meta_graph)
+    gradient = graph.update("first/kernel")
+    switch = graph.nodes[gradient.input[3].split(":")[0]]
+    assert switch.op == "Switch"
+    gradient.input[3] = switch.input[0]
+    assert "past the conditional" in open_claims(original, graph.meta_graph)["same graph"]
