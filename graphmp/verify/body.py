@@ -144,8 +144,8 @@ class BodyFindings:
                     copied[group].add(view.inputs(name)[0].node)
         for group in sorted(copied.keys() & self.sides.added):
             members = set(view.controls(group)) if view.nodes[group].op == "NoOp" else set()
-            others = members ^ copied[group]
-            if members & copied[group] and others - members | others & self.sides.added:
+            missing, more = copied[group] - members, members - copied[group]
+            if members & copied[group] and (missing or more & self.sides.added):
                 yield Fault(group, "groups other gradients than those whose copies wait for it")
 
     def _aside(self) -> Set[str]:

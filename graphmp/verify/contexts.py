@@ -1,6 +1,7 @@
-"""The contexts of loops and branches, an inner one after an outer one: they list added nodes too.
+"""The contexts of loops and branches, which list what is in them, added nodes too.
 
-TensorFlow takes gradients by them; they don't affect execution.
+TensorFlow takes gradients by them; they don't affect execution. An inner one comes after its outer
+one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ CONTEXTS = frozenset((CONDITIONALS, "while_context"))
 
 
 def contexts_hold(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
-    """Whether a collection has the original's contexts in their order, with more in them or not."""
+    """Whether a collection has the original's contexts in their order; each may hold more."""
     had, has = (contexts(key, each.bytes_list.value) for each in (old, new))
     names = [[context.context_name for context in each] for each in (had, has)]
     kept = [context for context in has if context.context_name in names[0]]

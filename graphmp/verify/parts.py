@@ -62,7 +62,7 @@ def _collection_faults(body: BodyFindings) -> Iterator[Fault]:
     )
     for key in sorted((set(old) | set(new)) - {MARK, _STATE}):
         if key == CONDITIONALS and key not in old:
-            continue
+            continue  # all are added ones: see below
         if key not in old or key not in new:
             yield Fault("collection %s" % key, "is new" if key in new else "is gone")
         elif old[key] != new[key] and not _may_differ(body, key, old[key], new[key]):

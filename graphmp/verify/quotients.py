@@ -29,7 +29,7 @@ def unread_quotients(body: Any) -> Iterator[Fault]:
 
 
 def scaled_copies(body: Any) -> Iterator[Fault]:
-    """Unread copies of gradients that are divided by a scale for others, and not for these.
+    """Unread copies of a gradient that are multiplied by a scale, where others get it divided.
 
     Args:
         body: the body, from body.py.

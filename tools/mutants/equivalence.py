@@ -4,9 +4,9 @@ A mutant to which no rule applies is not equivalent.
 
 1. Same order. The graphs differ in control inputs only, and each missing or new one is implied by a
    path on which every node waits for the one before it. A node that waits for all of its inputs
-   runs, or is dead, only after they have run, or if one is dead. Merge, which runs as soon as one
-   input is there, ends a path unless the edge into it is a control edge, or each of its inputs
-   waits for the same, none of them in the previous iteration of a loop; so does NextIteration.
+   runs, or is dead, only after they have run, or if one is dead. NextIteration ends a path unless
+   the edge into it is a control edge. So does Merge, which runs as soon as one input is there,
+   unless all its inputs wait for the same; where a loop begins it always does.
        b waits for x, x reads a, b waits for a  ->  b waits for x, x reads a
    A node without state that the conversion added, other than a group, may run sooner if all nodes
    that read it or wait for it wait for the same, and at any time, or never, if there are none: no
@@ -129,7 +129,7 @@ def rule(subject: Subject, mutated: tf.MetaGraphDef) -> str:
     if not _same_beside_nodes(subject.converted, mutated):
         return ""
     view = GraphView(mutated.graph_def)
-    if _only_order_differs(subject.view, view):
+    if _edges(view) != _edges(subject.view) and _only_order_differs(subject.view, view):
         return "" if lost_order(subject, view) or _new_order(subject, view) else IMPLIED
     different = _different(subject, view)
     return SAME_VALUES if not different else UNSEEN if _unseen(subject, view, different) else ""
@@ -196,21 +196,23 @@ def _edges(view: GraphView) -> Set[Edge]:
 
 def _implied(view: GraphView, name: str, other: str) -> bool:
     """Whether `name` waits for `other` by a path, or by one through each input of a Merge."""
-    seen, waiting = {name}, [name]
+    behind, waiting = {other}, [other]
     while waiting:
         at = waiting.pop()
-        before, inputs = set(view.controls(at)), {port.node for port in view.inputs(at)}
-        if view.nodes[at].op in MERGES:
-            loops = any(view.nodes[each].op in NEXT_ITERATIONS for each in inputs)
-            if not loops and all(each == other or _implied(view, each, other) for each in inputs):
-                return True
-        elif view.nodes[at].op not in NEXT_ITERATIONS:
-            before |= inputs
-        if other in before:
-            return True
-        waiting.extend(before - seen)
-        seen |= before
-    return False
+        readers = {c.node for c in view.consumers(at) if _runs_after(view, c.node, behind)}
+        fresh = readers.union(view.control_consumers(at)) - behind
+        behind |= fresh
+        waiting.extend(fresh)
+    return name in behind
+
+
+def _runs_after(view: GraphView, name: str, behind: Set[str]) -> bool:
+    """Whether a node that reads one of some nodes runs, or is dead, only after it."""
+    inputs = {port.node for port in view.inputs(name)}
+    if view.nodes[name].op in MERGES:
+        loops = any(view.nodes[each].op in NEXT_ITERATIONS for each in inputs)
+        return inputs <= behind and not loops
+    return view.nodes[name].op not in NEXT_ITERATIONS
 
 
 def _only_order_differs(before: GraphView, after: GraphView) -> bool:

@@ -154,7 +154,6 @@ class Analysis:
 
     def is_zero(self, name: str) -> bool:
         """Whether a node is zero, or a TensorArray or TensorList of zeros: it has any degree."""
-        # What is homogeneous of a positive degree makes zeros of zeros.
         waiting = [] if name in self._zeros else [name]
         while waiting:
             at = waiting[-1]
@@ -517,7 +516,10 @@ class Analysis:
         return reached([name], beside, lambda other: other == name or other in self._scaled)
 
     def _zero_by(self, name: str) -> List[List[str]]:
-        """The sets of inputs each of which makes a node zero if all in it are."""
+        """The sets of inputs each of which makes a node zero if all in it are.
+
+        What is homogeneous of a positive degree makes zeros of zeros.
+        """
         node, inputs = self._view.nodes[name], self._view.inputs(name)
         law, floats = rule(node.op), self._floats(name)
         if node.op in EMPTY_LISTS | {"ZerosLike"}:

@@ -17,7 +17,7 @@ from graphmp.graph.state.state import described
 from graphmp.graph.structure.view import CONTROL, Port, parse_input
 from graphmp.graph.structure.walk import reached
 
-# By their definitions they might change state.
+# Stateful by definition, or with a reference as input, though they only read.
 _READS = frozenset(("IsVariableInitialized", "ReadVariableOp", "VarIsInitializedOp"))
 
 

@@ -18,7 +18,7 @@ from graphmp.policy.reason import FINITE_CHECK, SCALE, Done, Reason
 from graphmp.scaling.insertion.arithmetic import Arithmetic
 from graphmp.scaling.insertion.checkpoints import ScaleState
 from graphmp.scaling.insertion.fragment import Fragment
-from graphmp.scaling.insertion.gates import GateInsertion
+from graphmp.scaling.insertion.gates import IMPOSSIBLE, GateInsertion
 from graphmp.scaling.insertion.inserted import Inserted, add_inner, doubts, row_of
 from graphmp.scaling.insertion.scaled import given_to_calls, scale_losses, splice, states_outside
 from graphmp.scaling.losses.returned import ARGUMENT, Applied, Threads
@@ -125,10 +125,7 @@ def pass_scales(
         for call in threads.calls()
     }
     rows = threads.apply(flags, given, applied)
-    return [
-        *(Done(port.node, "inserted", _PASSED) for port in constants.values()),
-        *rows,
-    ]
+    return [*(Done(port.node, "inserted", _PASSED) for port in constants.values()), *rows]
 
 
 def gate_behind(
@@ -164,6 +161,5 @@ def gate_behind(
                 if row["calls"] == sorted(plan.inside[number].body.calls)
             )
             row["gated"].append(name)
-    text = "it returns what others read, and nothing else can: a skipped step runs it all the same"
-    result.warnings.extend(warning("GMP112", name, text) for name in gates.impossible)
+    result.warnings.extend(warning("GMP112", name, IMPOSSIBLE) for name in gates.impossible)
     return waits

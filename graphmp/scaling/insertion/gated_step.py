@@ -8,7 +8,7 @@ from graphmp.errors import warning
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.view import Port
 from graphmp.scaling.insertion.arithmetic import Arithmetic
-from graphmp.scaling.insertion.gates import GateInsertion
+from graphmp.scaling.insertion.gates import IMPOSSIBLE, GateInsertion
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.skip_plan import SkipPlan
 
@@ -66,16 +66,7 @@ def gate(
             and not graph.looped(name)
         ):
             gates.histogram(name)
-    ungated.update(
-        (
-            name,
-            (
-                "it returns what others read, and nothing else can: a skipped step runs it all the"
-                " same"
-            ),
-        )
-        for name in gates.impossible
-    )
+    ungated.update(dict.fromkeys(gates.impossible, IMPOSSIBLE))
     warnings.extend(warning("GMP112", name, text) for name, text in ungated.items())
     return [_gated(plan, number, ungated) for number in range(len(made))]
 

@@ -33,6 +33,10 @@ _ALIVE = Reason(SKIP_GATE, "runs whether or not the update does")
 _FINITE = Reason(FINITE_CHECK, "a moving average takes no value that is not finite")
 _SHOWN = Reason(FINITE_CHECK, "a histogram takes 0 for what is not finite")
 OWN_SCOPE = "graphmp/moving_averages"
+# Why a write isn't gated.
+IMPOSSIBLE = (
+    "it returns what others read, and nothing else can: a skipped step runs it all the same"
+)
 
 
 class _Neutral(NamedTuple):
