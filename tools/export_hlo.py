@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 """Lower a whole training step of a graph to serialised HLO, to time it without TensorFlow.
 
-usage: export_hlo.py GRAPH [-o FILE.hlo] [--as float32|tf32|converted] [--batch_size N]
+usage: export_hlo.py GRAPH [-o FILE.hlo] [--as float32|tf32|converted|own]... [--batch_size N]
                      [--compute_dtype float16|bfloat16] [--loss_scale NUMBER|none]
                      [--data FILE] [--train_op OP] [--seed N]
 
-    python tools/export_hlo.py train.meta
-    python tools/export_hlo.py train.meta --as tf32
+    python tools/export_hlo.py train.meta --as float32 --as tf32 --as converted --as own
     python tools/export_hlo.py train.meta --as converted --compute_dtype bfloat16 -o half.hlo
-    python tools/time_hlo.py train.float32.hlo train.tf32.hlo train.float16.hlo
+    python tools/time_hlo.py train.float32.hlo train.tf32.hlo train.float16.hlo train.own.hlo
 
 GRAPH is a MetaGraphDef, a GraphDef or a SavedModel. Needs TensorFlow 2, on a CPU; the HLO depends
-on no device. --as selects the program:
+on no device. --as selects the program, and may be given several times:
 
     float32    (default) the graph unchanged, with full precision in its float32 products
     tf32       the same with another precision attribute: a GPU may round the factors to
                TensorFloat-32
     converted  graphmp's conversion of the graph, with a fixed loss scale
+    own        the graph after TensorFlow's own pass, auto_mixed_precision, which scales no loss
 
 To lower a graph that is already converted, use --as float32.
 
@@ -47,11 +47,12 @@ import json
 import os
 import pathlib
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, List, Optional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
 from graphmp.audit.options import Options
+from graphmp.bench import grappler
 from graphmp.errors import GraphmpError
 from graphmp.files.folder import write_files
 from graphmp.gate.reading import read_graph
@@ -59,7 +60,7 @@ from graphmp.gate.reading import read_graph
 # isort: split
 import tensorflow.compat.v1 as tf
 
-AS = ("float32", "tf32", "converted")
+AS = ("float32", "tf32", "converted", "own")
 FIXED_SCALE = {"float16": "128", "bfloat16": "none"}
 
 
@@ -74,18 +75,10 @@ def main(argv: Optional[List[str]] = None) -> int:
         )
         return 2
     try:
-        path, sidecar = export(args)
+        export(args)
     except GraphmpError as error:
         print("graphmp: error %s: %s" % (error.code, error.message), file=sys.stderr)
         return error.exit_status
-    count = sum(sidecar["flops"].values())
-    by_dtype = ", ".join(
-        "%d %s" % (number, dtype) for dtype, number in sorted(sidecar["products"].items())
-    )
-    print(
-        "%s: %s matmuls and convolutions, %.3g GFLOP a step, %d parameters"
-        % (path, by_dtype or "no", count / 1e9, len(sidecar["parameters"]))
-    )
     return 0
 
 
@@ -98,14 +91,15 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         "--output",
         type=program,
         metavar="FILE.hlo",
-        help="output file (default: GRAPH's name with the column, in the current folder)",
+        help="output file of one program (default: GRAPH's name with the column, in the current "
+        "folder)",
     )
     parser.add_argument(
         "--as",
-        dest="column",
+        dest="programs",
+        action="append",
         choices=AS,
-        default=AS[0],
-        help="the program to lower (default float32: the graph unchanged)",
+        help="the program to lower (default float32: the graph unchanged); repeatable",
     )
     parser.add_argument(
         "--batch_size",
@@ -148,6 +142,9 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     )
     args = parser.parse_args(argv)
     args.loss_scale = args.loss_scale or FIXED_SCALE[args.compute_dtype]
+    args.programs = args.programs or [AS[0]]
+    if args.output and len(args.programs) > 1:
+        parser.error("argument -o: found %d programs, accepted is one" % len(args.programs))
     return args
 
 
@@ -176,38 +173,59 @@ def scale(text: str) -> str:
     return text
 
 
-def export(args: argparse.Namespace) -> Tuple[pathlib.Path, Dict[str, Any]]:
-    """Write both files. Return the path of the HLO, and the sidecar."""
-    from hlo.lowering import lower  # not importable on TensorFlow 1
-    from hlo.sidecar import column, describe
+def export(args: argparse.Namespace) -> None:
+    """Write both files of each program, and print what was written."""
+    from hlo.lowering import Source  # not importable on TensorFlow 1
 
     original = read_graph(args.graph)
-    meta_graph = original
-    if args.column == "converted":
-        options = dict(
-            compute_dtype=args.compute_dtype, loss_scale=args.loss_scale, train_op=args.train_op
-        )
-        meta_graph = graphmp.convert(original, **options).meta_graph
-    lowered = lower(
+    source = Source(
         original,
-        meta_graph,
         args.train_op,
         Options(data=args.data, batch_size=args.batch_size, seed=args.seed),
     )
+    for program in args.programs:
+        write(args, program, source.lower(changed(args, program, original)))
+
+
+def changed(args: argparse.Namespace, program: str, original: tf.MetaGraphDef) -> tf.MetaGraphDef:
+    """The graph of a program."""
+    if program == "converted":
+        options = dict(
+            compute_dtype=args.compute_dtype, loss_scale=args.loss_scale, train_op=args.train_op
+        )
+        return graphmp.convert(original, **options).meta_graph
+    return grappler.convert(original, args.compute_dtype) if program == "own" else original
+
+
+def write(args: argparse.Namespace, program: str, lowered: Any) -> None:
+    """Write the program and what is to know of it, and print a line."""
+    from hlo.sidecar import column, describe  # not importable on TensorFlow 1
+
     sidecar = dict(
         describe(lowered), source=os.path.basename(args.graph), batch_size=args.batch_size
     )
-    sidecar["column"] = column(sidecar["flops"], args.column == "tf32")
-    path = pathlib.Path(
-        args.output or "%s.%s.hlo" % (pathlib.Path(args.graph).stem, sidecar["column"])
-    )
+    sidecar["column"] = column(sidecar["flops"], program == "tf32")
+    name = "own" if program == "own" else sidecar["column"]
+    path = pathlib.Path(args.output or "%s.%s.hlo" % (pathlib.Path(args.graph).stem, name))
     text = json.dumps(sidecar, indent=1, sort_keys=True) + "\n"
     files = {
         path.name: lowered.serialized(sidecar["column"] == "tf32"),
         path.with_suffix(".json").name: text.encode("utf-8"),
     }
     write_files(path.parent, files)
-    return path, sidecar
+    by_dtype = ", ".join(
+        "%d %s" % (number, dtype) for dtype, number in sorted(sidecar["products"].items())
+    )
+    print(
+        "%s: %s matmuls and convolutions, %.3g GFLOP a step, %d parameters"
+        % (
+            path,
+            by_dtype or "no",
+            sum(sidecar["flops"].values()) / 1e9,
+            len(sidecar["parameters"]),
+        ),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

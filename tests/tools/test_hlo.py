@@ -1,9 +1,11 @@
 """The export of a training step to HLO, and its timing."""
 
+import collections
 import importlib
 import importlib.util
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -13,10 +15,11 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.audit.options import Options
+from graphmp.bench.kernels.names import uses_tensor_cores
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import serialize
 from graphmp.tf_hooks.op_defs import OpDefs
-from tests.support.places import TOOLS
+from tests.support.places import ROOT, TOOLS
 
 needs_xla = pytest.mark.skipif(
     tf.__version__ < "2", reason="XLA can be called ahead of time on TensorFlow 2 only"
@@ -68,7 +71,8 @@ def written(tmp_path, meta_graph):
 def lowered(tool, meta_graph, **options):
     """The step of a graph, or of its conversion."""
     converted = graphmp.convert(meta_graph, **options).meta_graph if options else meta_graph
-    return tool("hlo.lowering").lower(meta_graph, converted, [], Options(batch_size=4)), converted
+    source = tool("hlo.lowering").Source(meta_graph, [], Options(batch_size=4))
+    return source.lower(converted), converted
 
 
 def session_step(meta_graph, step, updates):
@@ -193,6 +197,28 @@ def test_the_same_files_each_time(tool, tmp_path):
         assert (tmp_path / "a").with_suffix(ending).read_bytes() == (tmp_path / "b").with_suffix(
             ending
         ).read_bytes()
+
+
+@needs_xla
+def test_several_programs_of_a_graph_at_once(tool, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    programs = ["--as", "float32", "--as", "converted", "--as", "own"]
+    assert tool("export_hlo").main([str(written(tmp_path, net())), *programs]) == 0
+    lines = [line.split(" matmuls")[0] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "net.float32.hlo: 5 float32",
+        "net.float16.hlo: 5 float16",
+        "net.own.hlo: 5 float16",
+    ]
+    first, half, own = (
+        json.loads((tmp_path / ("net.%s.json" % name)).read_text())
+        for name in ("float32", "float16", "own")
+    )
+    assert first["parameters"] == half["parameters"] == own["parameters"]
+    assert own["column"] == half["column"] == "float16"
+    with pytest.raises(SystemExit):
+        tool("export_hlo").parse(["net.meta", "-o", "a.hlo", *programs])
+    assert "found 3 programs, accepted is one" in capsys.readouterr().err
 
 
 @needs_xla
@@ -511,6 +537,7 @@ def test_the_table_of_timed_files(tool):
         times=1.0,
         gflops=50.0,
         of_rate=0.5,
+        memory=3 * 2**20,
         losses=[0.25],
     )
     row.update(
@@ -542,6 +569,8 @@ def test_the_table_of_timed_files(tool):
         "1.00",
         "50.0",
         "50.0%",
+        "3",
+        "MiB",
         "0.25",
     ]
     assert lines[5:] == [
@@ -564,7 +593,6 @@ def timed(*arguments):
     return subprocess.run(command, capture_output=True, text=True)
 
 
-@pytest.mark.unit
 @needs_jax
 def test_files_are_timed_beside_each_other(tool, tmp_path):
     source = str(written(tmp_path, net(steady=True)))
@@ -592,6 +620,157 @@ def test_files_are_timed_beside_each_other(tool, tmp_path):
         ]
         assert row["ms"] > 0 and row["gflops"] > 0 and row["of_rate"] > 0 and row["products"]
     assert found["files"][0]["times"] == 1
+
+
+@needs_jax
+def test_programs_are_timed_one_after_another(tool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = str(written(tmp_path, net(steady=True)))
+    programs = ["--as", "float32", "--as", "own"]
+    assert tool("export_hlo").main([source, "--batch_size", "4", *programs]) == 0
+    for file in list(tmp_path.glob("net.*.*")):
+        (tmp_path / file.name.replace("net", "another")).write_bytes(file.read_bytes())
+    (tmp_path / "net.broken.hlo").write_bytes(b"no program")
+    (tmp_path / "net.broken.json").write_bytes((tmp_path / "net.own.json").read_bytes())
+    flags = ["--programs", "--rounds", 2, "--steps", 1, "--jobs", 2, "--losses", 3, "--json"]
+    done = timed(*flags, *sorted(tmp_path.glob("*.hlo")))
+    assert done.returncode == 0 and "net.broken.hlo: JAX" in done.stderr
+    results = tmp_path / "results.jsonl"
+    results.write_text(done.stdout)
+    found = tool("gpu_table").programs([json.loads(line) for line in done.stdout.splitlines()])
+    assert {name: sorted(rows) for name, rows in found.items()} == {
+        name: ["float32", "own"] for name in ("another", "net")
+    }
+    for row in (row for rows in found.values() for row in rows.values()):
+        assert len(row["rounds"]) == 2 and len(row["trained"]) == 3 and row["memory"] > 0
+    trained = [[row["trained"] for row in rows.values()] for rows in found.values()]
+    np.testing.assert_allclose(trained[0], trained[1])
+    np.testing.assert_allclose(trained[0][0], trained[0][1], rtol=1e-2)
+
+
+def timed_row(program, column, rounds, kernels, loss):
+    return dict(
+        file="%s.%s.hlo" % (program, column),
+        ms=rounds[0],
+        rounds=rounds,
+        kernels=[
+            dict(name=name, milliseconds=milliseconds, tensor_core=name.startswith("nvjet"))
+            for name, milliseconds in kernels
+        ],
+        memory={"float16": 50}.get(column, 100),
+        trained=[[2.0], [loss]],
+    )
+
+
+@pytest.mark.unit
+def test_the_table_of_a_gpu(tool, tmp_path, capsys):
+    line = dict(device="H", jax="1", xla_flags="--fast", matmul_gflops={"float16": 700e3})
+    line["files"] = [
+        timed_row("net", "float32", [8.0, 8.0, 8.0], [("sgemm", 8.0)], 1.0),
+        timed_row("net", "tf32", [4.0, 4.0, 4.0], [("nvjet_s", 3.0)], 1.0),
+        timed_row("net", "float16", [2.0, 2.0, 2.0], [("nvjet_h", 1.5), ("add", 0.5)], 1.01),
+        timed_row("net", "own", [3.0, 3.0, 3.0], [("nvjet_h", 1.5)], 1.0),
+    ]
+    results = tmp_path / "results.jsonl"
+    results.write_text(json.dumps(line) + "\n")
+    assert tool("gpu_table").main([str(results)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == (
+        "| net | 8.00 ms | 2.00 [2.00, 2.00] | 4.00 [4.00, 4.00] | - | 2.67 [2.67, 2.67] |"
+        " 2.00 [2.00, 2.00] | 75% | 0.50 | 1.0e-02 | 0.0e+00 |"
+    )
+    assert lines[6] == "| speed-up of 1 | 4.000 | 2.000 | 1.500 |"
+    assert lines[8:] == [
+        "- device: H.", "- JAX: 1.", "- with `--fast`: net.", "- large matmuls, TFLOP/s: float16 700.",
+    ]  # fmt: skip
+    assert tool("gpu_table").main([str(results), "--kernels", "net"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        "net, float32: 8.00 ms of kernels a step, 0% of it on Tensor Cores",
+        "       8.000 ms  sgemm",
+    ]
+    assert lines[4:7] == [
+        "net, float16: 2.00 ms of kernels a step, 75% of it on Tensor Cores",
+        "  *    1.500 ms  nvjet_h",
+        "       0.500 ms  add",
+    ]
+    with pytest.raises(SystemExit):
+        tool("gpu_table").main([str(results), "--kernels", "nut"])
+    assert "found nut, accepted: net" in capsys.readouterr().err
+
+
+@pytest.mark.unit
+def test_the_page_on_gpus_has_what_was_measured(tool, capsys):
+    results, page = ROOT / "examples" / "gpu.jsonl", (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    assert tool("gpu_table").main([str(results)]) == 0
+    assert "<!-- gpu -->\n%s<!-- end gpu -->" % capsys.readouterr().out in page
+    assert tool("gpu_table").main([str(results), "--kernels", "resnet50", "transformer"]) == 0
+    assert "```\n%s\n```\n<!-- end gpu kernels" % capsys.readouterr().out.rstrip() in page
+
+
+@pytest.mark.unit
+def test_kernels_seen_on_a_gpu_are_told_apart(tool):
+    """All matmuls and convolutions of half precision ran on Tensor Cores, none of float32."""
+    lines = (ROOT / "examples" / "gpu.jsonl").read_text("utf-8").splitlines()
+    multiplies = re.compile(r"gemm|conv\d|fprop|dgrad|wgrad|nvjet")
+    cut = 160  # letters of a name in the file
+    others = re.compile(r"init_device_workspace|short kernels")
+    seen = collections.Counter()
+    for row in (row for line in lines for row in json.loads(line)["files"]):
+        for kernel in (k for k in row["kernels"] if not others.search(k["name"])):
+            on = kernel["tensor_core"]
+            if len(kernel["name"]) < cut:
+                assert uses_tensor_cores(kernel["name"], row["column"] != "float32") == on
+            if row["column"] in ("float32", "float16", "bfloat16"):
+                wanted = row["column"] != "float32" and bool(multiplies.search(kernel["name"]))
+                assert on == wanted, (row["file"], kernel["name"])
+                seen[row["column"], on] += 1
+    assert min(seen["float32", False], seen["float16", True], seen["bfloat16", True]) > 20
+
+
+@pytest.mark.unit
+@needs_jax
+def test_short_kernels_are_summed_up(tool):
+    kernel = tool("hlo.seen").Kernel
+    found = [kernel("a", 10.0, True), kernel("b", 0.01, True), kernel("c", 0.02, False)]
+    assert tool("hlo.seen").summed_up([*found, kernel("d", 0.01, False)]) == [
+        kernel("a", 10.0, True),
+        kernel("2 short kernels", 0.03, False),
+        kernel("1 short kernels", 0.01, True),
+    ]
+
+
+@needs_jax
+def test_programs_for_the_plugins_of_gpus_have_no_ops_of_mhlo(tool, tmp_path):
+    with tf.Graph().as_default():
+        weight = tf.get_variable("weight", [4, 4])
+        kept = tf.get_variable("kept", [4, 4], trainable=False)
+        loss = tf.reduce_sum(tf.erf(tf.matmul(tf.ones([4, 4]), weight)))
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        kept.assign(weight)
+        path = written(tmp_path, tf.train.export_meta_graph())
+    out = tmp_path / "out.hlo"
+    assert tool("export_hlo").main([str(path), "-o", str(out)]) == 0
+    text = tool("hlo.portable").stablehlo(out.read_bytes()).decode("utf-8")
+    assert "stablehlo.dot" in text and "chlo.erf" in text
+    assert "mhlo.erf" not in text and "mhlo.copy" not in text
+    done = timed(out, "--rounds", 1, "--steps", 1)
+    assert done.returncode == 0, done.stderr
+
+
+@needs_xla
+def test_an_example_as_xla_can_lower_it(tmp_path):
+    path = tmp_path / "lstm.meta"
+    command = [sys.executable, str(TOOLS / "static_graph.py"), "lstm", "-o", str(path)]
+    done = subprocess.run([*command, "--smoke", "--length=3"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "8\n"), done.stderr
+    graph_def = tf.MetaGraphDef.FromString(path.read_bytes()).graph_def
+    ops = [node.op for node in graph_def.node]
+    assert "Enter" not in ops and "While" not in ops and ops.count("MatMul") > 12
+    shapes = [node.attr["shape"].shape for node in graph_def.node if node.op == "Placeholder"]
+    assert [[dim.size for dim in shape.dim] for shape in shapes] == [[8, 3], [8, 3]]
+    done = subprocess.run([*command[:2], "nothing", *command[3:]], capture_output=True, text=True)
+    assert done.returncode == 2 and "found no examples/nothing.py" in done.stderr
 
 
 def third_loss(source):
@@ -623,7 +802,6 @@ custom_call_target="__cudnn$convForward"
     }
 
 
-@pytest.mark.unit
 @needs_jax
 @pytest.mark.parametrize(
     "sidecar, words", [(None, "cannot be read"), ("{}", "found no schema graphmp.hlo/1")]

@@ -26,27 +26,40 @@ _MOST_LETTERS = 300
 _NAME = "training_step"
 
 
-def lower(
-    original: tf.MetaGraphDef,
-    meta_graph: tf.MetaGraphDef,
-    train_op: Sequence[str],
-    options: Options,
-) -> Lowered:
-    """Lower the training step of a graph.
+class Source:
+    """A training graph whose step, and conversions of it, are lowered with the same first values.
 
-    Args:
-        original: the graph in which step, batch and first values are found.
-        meta_graph: the same graph, or a conversion of it.
-        train_op: the ops that train; empty for all losses.
-        options: the data or the batch size, and the seed of the first values.
-
-    Raises:
-        GraphmpError: GMP002, GMP003, GMP013, GMP020, GMP023, GMP024.
+    Attributes:
+        step: what is run.
+        values: a batch, and the first values of the variables.
     """
-    step = find_step(original, train_op)
-    part = with_resource_variables(selected(step_graph(meta_graph, step)), OpDefs(meta_graph))
-    reads_first(part)
-    return Lowered(part, step, first_values(original, step, options))
+
+    def __init__(self, original: tf.MetaGraphDef, train_op: Sequence[str], options: Options):
+        """Find the step, a batch and first values.
+
+        Args:
+            original: the graph.
+            train_op: the ops that train; empty for all losses.
+            options: the data or the batch size, and the seed of the first values.
+
+        Raises:
+            GraphmpError: GMP002, GMP003, GMP013, GMP020, GMP023, GMP024.
+        """
+        self.step = find_step(original, train_op)
+        step_graph(original, self.step)  # what can't be lowered is refused before anything is run
+        self.values = first_values(original, self.step, options)
+
+    def lower(self, meta_graph: tf.MetaGraphDef) -> Lowered:
+        """Lower the step of the graph, or of a conversion of it.
+
+        Raises:
+            GraphmpError: GMP020 for what XLA can't lower.
+        """
+        part = with_resource_variables(
+            selected(step_graph(meta_graph, self.step)), OpDefs(meta_graph)
+        )
+        reads_first(part)
+        return Lowered(part, self.step, self.values)
 
 
 class Parameter(NamedTuple):

@@ -14,7 +14,8 @@ from typing import Any, Dict, List
 import jax
 import numpy as np
 from jax.extend.backend import get_compile_options
-from jax.extend.mlir import hlo_to_stablehlo
+
+from hlo.portable import stablehlo
 
 SCHEMA = "graphmp.hlo/1"
 
@@ -28,18 +29,23 @@ class Program:
 
     Attributes:
         path: the file.
+        platform: cpu or gpu.
         sidecar: the JSON object of the file beside it.
         compile_seconds: the time of the compilation.
         text: the program as compiled for the device.
+        trained: the losses of the first steps, a list for each step.
     """
 
-    def __init__(self, path: pathlib.Path, device: Any, seed: int):
+    def __init__(self, path: pathlib.Path, device: Any, seed: int, steps: int = 1):
         """Read, compile, and draw the first values, which depend on name and seed only.
+
+        Then train that many steps.
 
         Raises:
             ProgramError: one of these steps fails.
         """
         self.path = path
+        self.platform = device.platform
         self.sidecar = read_sidecar(path)
         self._written = [
             (number, result["parameter"])
@@ -53,11 +59,10 @@ class Program:
         start = time.perf_counter()
         try:
             self._executable = device.client.compile_and_load(
-                hlo_to_stablehlo(path.read_bytes()), [device], get_compile_options(1, 1)
+                stablehlo(path.read_bytes()), [device], get_compile_options(1, 1)
             )
             self.compile_seconds = time.perf_counter() - start
-            self.step()
-            self.wait()
+            self.trained = [self._trained_step() for _ in range(steps)]
         except (
             OSError,
             TypeError,
@@ -75,6 +80,10 @@ class Program:
     def column(self) -> str:
         """The column: float32, tf32, float16 or bfloat16."""
         return str(self.sidecar["column"])
+
+    def _trained_step(self) -> List[float]:
+        self.step()
+        return self.losses()
 
     def step(self) -> None:
         """Start a step; the next one starts from its variables."""
@@ -98,6 +107,16 @@ class Program:
             self.step()
         self.wait()
         return (time.perf_counter() - start) / steps
+
+    def memory(self) -> int:
+        """Bytes on the device while a step runs: arguments, results, and what XLA reserves."""
+        stats = self._executable.get_compiled_memory_stats()
+        return int(
+            stats.argument_size_in_bytes
+            + stats.output_size_in_bytes
+            - stats.alias_size_in_bytes
+            + stats.temp_size_in_bytes
+        )
 
     def losses(self) -> List[float]:
         """The losses of the last step; the mean of a loss that isn't a scalar."""

@@ -20,6 +20,8 @@ _PRODUCT = re.compile(
 _LIBRARY = re.compile(r"gemm|matmul|conv", re.IGNORECASE)
 _NAMES = pathlib.Path(__file__).resolve().parents[2] / "graphmp" / "bench" / "kernels" / "names.py"
 _STEPS = 3
+_LEAST = 0.005  # of the step: a kernel in a row of its own
+_LETTERS = 160  # of a kernel's name: templates go on for kilobytes
 
 
 class Kernel(NamedTuple):
@@ -51,7 +53,11 @@ def products(text: str) -> Dict[str, int]:
 
 
 def kernels(program: Program) -> List[Kernel]:
-    """The kernels of a program on a GPU, slowest first, from a profile of three steps."""
+    """The kernels of a program on a GPU, slowest first, from a profile of three steps.
+
+    Those of less than half a percent of the step are summed up: one row for those that use Tensor
+    Cores, one for the others.
+    """
     uses_tensor_cores = _classifier()
     spent: Dict[str, float] = collections.defaultdict(float)
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +73,26 @@ def kernels(program: Program) -> List[Kernel]:
         Kernel(name, milliseconds, uses_tensor_cores(name, reduced))
         for name, milliseconds in spent.items()
     ]
-    return sorted(found, key=lambda kernel: -kernel.milliseconds)
+    return summed_up(found)
+
+
+def summed_up(found: List[Kernel]) -> List[Kernel]:
+    """The kernels, slowest first, with the short ones in a row or two."""
+    least = _LEAST * sum(kernel.milliseconds for kernel in found)
+    rows = [
+        kernel._replace(name=kernel.name[:_LETTERS])
+        for kernel in found
+        if kernel.milliseconds >= least
+    ]
+    for tensor_core in (True, False):
+        short = [
+            kernel.milliseconds
+            for kernel in found
+            if kernel.milliseconds < least and kernel.tensor_core == tensor_core
+        ]
+        if short:
+            rows.append(Kernel("%d short kernels" % len(short), sum(short), tensor_core))
+    return sorted(rows, key=lambda kernel: -kernel.milliseconds)
 
 
 def _classifier() -> Callable[[str, bool], bool]:

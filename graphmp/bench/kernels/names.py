@@ -40,6 +40,13 @@ class KernelPattern(NamedTuple):
 
 # The first match decides; kernels without a match run on CUDA cores.
 PATTERNS: Tuple[KernelPattern, ...] = (
+    KernelPattern(
+        "init_device_workspace",
+        NO,
+        "void cask_plugin__5x_cudnn::xmma__5x_cudnn::init_device_workspace_kernel<"
+        "xmma__5x_cudnn::implicit_gemm::wgrad_indexed::Params>",
+        "seen on an H200 with cuDNN 9: it clears what xmma's kernels add up in",
+    ),
     KernelPattern("simt", NO, "cutlass_80_simt_sgemm_256x128_8x4_nt_align1", _CUTLASS),
     KernelPattern(
         # xmma's library, but plain multiply-adds; profilers may truncate the name
