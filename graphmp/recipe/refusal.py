@@ -40,7 +40,7 @@ def recipe_refused(error: Exception, function: Any) -> GraphmpError:
     return GraphmpError(
         "GMP012",
         "%s mixes float32 into the half-precision part: %s; %s"
-        % (place, first_line(error), ADVICE),
+        % (place, first_line(error).rstrip("."), ADVICE),
     )
 
 
