@@ -23,8 +23,8 @@ The share caught is that of the mutants that aren't equivalent. A conversion tha
 prove is left out, since every mutant of it would count as caught; such conversions are listed
 separately if the recipe made them. --expected names a file with the classes known to have holes,
 and the mutants of these that are caught (tools/mutants/expected.py); --write_expected updates the
-latter. --numbers prints the counts of caught mutants but no fault, for results of the held-out
-classes. GRAPHMP_CORPUS names the folder of recorded graphs.
+latter. --numbers prints the counts by class and by kind of conversion, but no fault and no name of
+a class, for results of the held-out classes. GRAPHMP_CORPUS names the folder of recorded graphs.
 
 Exit status: 0; 1 if the share of a class without known holes is below 99%, if a mutant passes that
 was caught before, if the check fails on a conversion of the rewrite, or if a conversion named
@@ -388,7 +388,9 @@ def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
         "--write_expected", action="store_true", help="update the caught mutants in that file"
     )
     parser.add_argument(
-        "--numbers", action="store_true", help="print how many were caught, and no fault"
+        "--numbers",
+        action="store_true",
+        help="print counts alone: no fault, and no name of a class",
     )
     parser.add_argument(
         "--only",
@@ -435,7 +437,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         expected.write(args.expected, outcomes)
         return 0
     if args.numbers:
-        return numbers(outcomes, unfit, names)
+        return numbers(outcomes, args.faults, unfit, names)
     return report(outcomes, args.faults, unfit, names, args.hopes, set(args.subjects))
 
 

@@ -617,9 +617,18 @@ def test_numbers_alone(mutate, capsys):
         outcome(mutate, "gate_open", verdict)
         for verdict in (mutate.CAUGHT, mutate.UNDECIDED, mutate.EQUIVALENT)
     ]
-    assert mutate.numbers(outcomes, {}, ["s"]) == 1
-    assert capsys.readouterr().out == "caught 1 of 2, 50.00%\n1 of 1 conversions\n"
-    assert mutate.numbers(outcomes[:1], {}, ["s"]) == 0
+    assert mutate.numbers(outcomes, ["cast", "gate_open"], {}, ["s"]) == 1
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "class planted caught missed undecided equivalent share".split(),
+        "class 1 0 0 0 0 0 -".split(),
+        "class 2 3 1 0 1 1 50.00%".split(),
+        "all 2 3 1 0 1 1 50.00%".split(),
+        "caught 1 of 2, 50.00%".split(),
+        "1 of 1 conversions".split(),
+        "below 99%: class 2".split(),
+    ]
+    assert mutate.numbers(outcomes[:1], ["gate_open"], {}, ["s"]) == 0
 
 
 @pytest.mark.unit

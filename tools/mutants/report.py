@@ -36,10 +36,7 @@ def report(
         needed: conversions that must be usable.
     """
     counted = _counted(outcomes, lambda outcome: outcome.name)
-    _table("class", faults, counted)
-    kinds = _counted(outcomes, lambda outcome: outcome.subject.split("/")[0])
-    if len(kinds) > 1:
-        _table("conversions", sorted(kinds), kinds)
+    _tables("class", faults, counted, outcomes)
     for verdict in (MISSED, UNDECIDED):
         _lines(outcome for outcome in outcomes if outcome.verdict == verdict)
     raised = [outcome for outcome in outcomes if outcome.why.startswith("the check raised")]
@@ -60,15 +57,26 @@ def report(
     return int(bool(new or escaped) or _spoilt(unfit, needed))
 
 
-def numbers(outcomes: Sequence[Outcome], unfit: Dict[str, str], names: Sequence[str]) -> int:
-    """Print the numbers of caught mutants, without any fault. Return the exit status."""
-    counted = _counted(outcomes, lambda outcome: "all")["all"]
+def numbers(
+    outcomes: Sequence[Outcome],
+    faults: Sequence[str],
+    unfit: Dict[str, str],
+    names: Sequence[str],
+) -> int:
+    """Print the numbers by class, without its name, and by kind of conversion. Return the status."""
+    masked = {name: "class %d" % number for number, name in enumerate(faults, 1)}
+    counted = _counted(outcomes, lambda outcome: masked[outcome.name])
+    _tables("class", list(masked.values()), counted, outcomes)
+    total = _counted(outcomes, lambda outcome: "all")["all"]
     print(
         "caught %d of %d, %.2f%%"
-        % (counted[CAUGHT], len(outcomes) - counted[EQUIVALENT], 100 * share(counted))
+        % (total[CAUGHT], len(outcomes) - total[EQUIVALENT], 100 * share(total))
     )
     print(_used(unfit, names))
-    return int(share(counted) < ENOUGH or _spoilt(unfit))
+    poor = [name for name in masked.values() if share(counted[name]) < ENOUGH]
+    if poor:
+        print("below %d%%: %s" % (100 * ENOUGH, ", ".join(poor)))
+    return int(bool(poor) or _spoilt(unfit))
 
 
 def _counted(outcomes: Iterable[Outcome], key: Callable[[Outcome], str]) -> Dict[str, Counter[str]]:
@@ -76,6 +84,19 @@ def _counted(outcomes: Iterable[Outcome], key: Callable[[Outcome], str]) -> Dict
     for outcome in outcomes:
         counted[key(outcome)][outcome.verdict] += 1
     return counted
+
+
+def _tables(
+    heading: str,
+    names: Sequence[str],
+    counted: Dict[str, Counter[str]],
+    outcomes: Sequence[Outcome],
+) -> None:
+    """Print a table by class, and one by kind of conversion if there are several."""
+    _table(heading, names, counted)
+    kinds = _counted(outcomes, lambda outcome: outcome.subject.split("/")[0])
+    if len(kinds) > 1:
+        _table("conversions", sorted(kinds), kinds)
 
 
 def _table(heading: str, names: Sequence[str], counted: Dict[str, Counter[str]]) -> None:
