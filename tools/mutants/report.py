@@ -63,7 +63,7 @@ def numbers(
     unfit: Dict[str, str],
     names: Sequence[str],
 ) -> int:
-    """Print the numbers by class, without its name, and by kind of conversion. Return the status."""
+    """Print counts by class, without its name, and by kind of conversion. Return the status."""
     masked = {name: "class %d" % number for number, name in enumerate(faults, 1)}
     counted = _counted(outcomes, lambda outcome: masked[outcome.name])
     _tables("class", list(masked.values()), counted, outcomes)
