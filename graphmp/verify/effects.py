@@ -124,7 +124,9 @@ def _of_gated_writes(body: Any, effects: _Effects) -> Iterator[Fault]:
             effects.after[gate.value.node] & ~own for gate in found if gate.value != gate.predicate
         ]
         own |= _behind_flags(body, effects, found)
-        runs += [effects.after[each] & ~own for each in body.sides.after.view.controls(name)]
+        view = body.sides.after.view
+        others = (*(port.node for port in view.inputs(name)), *view.controls(name))
+        runs += [effects.after[each] & ~own for each in others]
         for more in filter(None, runs):
             yield Fault(name, "runs %s, which it does not in the original" % effects.spelled(more))
 

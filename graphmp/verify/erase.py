@@ -174,7 +174,7 @@ class Erasure:
     def _same(self, port: Port, wanted: Port) -> bool:
         original = self._before.nodes[wanted.node]
         if port.node in self._sides.added:
-            inner = self.through(port)
+            inner = None if self._reads_later(port.node) else self.through(port)
             if inner is not None:
                 if self.same(inner, wanted):
                     self.used.add(port.node)
@@ -190,6 +190,12 @@ class Erasure:
                 port, self._before.inputs(wanted.node)[0]
             ) and self._waits_for_the_same(port, wanted.node)
         return False
+
+    def _reads_later(self, name: str) -> bool:
+        """Whether an added node reads a reference variable, and waits for something before."""
+        return bool(self._after.controls(name)) and any(
+            map(self._sides.after.is_reference, self._after.inputs(name))
+        )
 
     def through(self, port: Port) -> Optional[Port]:
         """The input that an added node returns, up to rounding, scale and clip.

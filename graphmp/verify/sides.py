@@ -111,6 +111,13 @@ class Side:
         """Whether an output has a real floating-point dtype."""
         return self.dtype(port) in FLOATS
 
+    def is_reference(self, port: Port) -> bool:
+        """Whether an output is a reference to a variable, which its readers read when they run."""
+        signature = self.signature(port.node)
+        return signature is not None and any(
+            output.is_ref for output in signature.outputs[port.output : port.output + 1]
+        )
+
     def outputs(self, name: str) -> int:
         """How many outputs a node has."""
         signature = self.signature(name)

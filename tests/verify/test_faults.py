@@ -460,6 +460,48 @@ def test_a_write_that_dies_though_its_gate_keeps_it_alive():
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+def test_a_variable_that_is_read_behind_its_update(use_resource):
+    """What is computed behind the training op reads the value of before."""
+
+    def model():
+        weight = tf.get_variable("weight", [12, 4], use_resource=use_resource)
+        read = tf.identity(weight, name="read")
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        train = optimizer.minimize(square(tf.matmul(vectors(), weight)), name="train")
+        with tf.control_dependencies([train]):
+            tf.negative(read, name="shown")
+
+    original, right = original_and_converted(model)
+    assert open_claims(original, right) == {}
+    planted = Spoilt(right)
+    read = planted.nodes["read"]
+    while read.op == "Identity" and planted.nodes[read.input[0]].op in (
+        "Identity",
+        "ReadVariableOp",
+    ):
+        read = planted.nodes[read.input[0]]
+    planted.add("graphmp/again", read.op, [read.input[0], "^train"], **read.attr)
+    planted.nodes["shown"].input[0] = "graphmp/again"
+    assert "graphmp/again " in open_claims(original, planted.meta_graph)["same graph"]
+
+
+@pytest.mark.unit
+def test_an_update_that_runs_another(graphs):
+    original, right = graphs
+    planted = Spoilt(right)
+    rate = planted.update("first").input[2]
+    other = "^" + planted.update("second").name
+    planted.add("graphmp/rate", "Identity", [rate, other], T=planted.nodes[rate].attr["dtype"])
+    planted.update("first").input[2] = "graphmp/rate"
+    text = open_claims(original, planted.meta_graph)["same graph"]
+    assert text == "%s runs %s, which it does not in the original" % (
+        planted.update("first").name,
+        planted.update("second").name,
+    )
+
+
+@pytest.mark.unit
 def test_a_flag_of_fed_gradients_that_adapts_nothing(fed_back):
     """Fed gradients are of this run, as sums in variables are not."""
     original, right = fed_back

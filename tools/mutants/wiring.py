@@ -151,3 +151,33 @@ def inputs_exchanged(subject: Subject, random: Any) -> Optional[Plant]:
     plant.connect(Slot(name, one), subject.read(Slot(name, other)))
     plant.connect(Slot(name, other), subject.read(Slot(name, one)))
     return plant.said("%s has inputs %d and %d exchanged", name, one, other)
+
+
+@fault
+def read_at_another_time(subject: Subject, random: Any) -> Optional[Plant]:
+    """A variable is read anew, after an update, where an earlier read of it was used."""
+    reads = []
+    for name, node in subject.view.nodes.items():
+        if (
+            node.op in ("Identity", "ReadVariableOp")
+            and subject.view.inputs(name)
+            and subject.read(Slot(name, 0)).node in subject.variables
+        ):
+            reads += [(slot, name) for slot in subject.readers(Port(name, 0))]
+    found = pick(random, reads)
+    if found is None:
+        return None
+    slot, name = found
+    behind = subject.descendants(slot.node)
+    late = pick(random, [write for write in subject.writes if write not in behind])
+    if late is None:
+        return None
+    plant = Plant(subject)
+    node = subject.view.nodes[name]
+    key = "T" if node.op == "Identity" else "dtype"
+    again = plant.add(
+        "loss_scale/read", node.op, [subject.read(Slot(name, 0))], **{key: node.attr[key]}
+    )
+    plant.wait(again.node, late)
+    plant.connect(slot, again)
+    return plant.said("%s reads %s behind %s", slot.node, name, late)
