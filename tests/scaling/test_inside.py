@@ -388,6 +388,26 @@ def test_the_report_names_the_function(shape):
     assert row["calls"]
 
 
+@pytest.mark.unit
+def test_a_branch_is_given_the_variables_behind_its_predicate():
+    """It writes all three."""
+    (row,) = conversion(branch, compute_dtype="float32").report["losses"]
+    assert len(row["gated"]) == 3
+
+
+@pytest.mark.unit
+def test_a_value_of_a_variable_is_passed_as_a_number():
+    """What reads it doesn't write the variable."""
+
+    def build():
+        model = Model()
+        model.factors = [tf.get_variable("factor", (), use_resource=True).read_value()]
+        called(model)
+
+    (row,) = graphmp.convert(built(build), compute_dtype="float32").report["losses"]
+    assert len(row["gated"]) == 3
+
+
 @pytest.mark.parametrize(
     "shape", [called, legacy, loop, *OLD_LOOPS], ids=lambda shape: shape.__name__
 )
