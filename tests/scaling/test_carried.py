@@ -637,6 +637,19 @@ def test_what_is_handed_to_functions_has_its_reason():
     assert reasons[False, "map/while"] == handed
     assert reasons[True, "graphmp_loss_scale"] == handed
     assert reasons[False, "graphmp/loss_scale/current"] == "loss scale"
+    assert reasons[True, "graphmp/loss_scale_1/unscale"].startswith("unscale: ")
+
+
+@pytest.mark.unit
+def test_functions_know_the_shapes_of_all_that_they_are_handed():
+    """The parts of a loop are handed a flag too."""
+    converted = conversion(in_functions(mapped), compute_dtype="float32", loss_scale=1024.0)
+    missing = {
+        len(function.signature.input_arg) - len(function.attr["_input_shapes"].list.shape)
+        for function in converted.meta_graph.graph_def.library.function
+        if "_input_shapes" in function.attr
+    }
+    assert missing == {0}
 
 
 @pytest.mark.parametrize(
