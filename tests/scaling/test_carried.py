@@ -718,3 +718,19 @@ def test_a_body_of_a_loop_that_is_called_elsewhere_too_is_said():
 
     converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale=1024.0)
     assert [row["code"] for row in converted.report["warnings"]] == ["GMP110"]
+
+
+@pytest.mark.unit
+def test_a_branch_that_contains_nested_loops_concerns_the_outer_one():
+    """Each of its turns runs the inner loop."""
+
+    def loop(value, limit, turn):
+        return tf.while_loop(lambda v: v < limit, turn, [value])
+
+    def build():
+        x = tf.placeholder(tf.float32, ())
+        tf.cond(x > 0.0, lambda: loop(x, 8.0, lambda v: loop(v, 4.0, lambda v: v + 1.0)), lambda: x)
+
+    read, _ = losses_of(built(build))
+    sides = {len(path): len(read.sides_of_loop(path)) for path in read.loop_conditions}
+    assert sides == {1: 1, 2: 0}
