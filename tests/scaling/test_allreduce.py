@@ -37,6 +37,7 @@ from tests.support.clusters import Cluster
 from tests.support.commands import graphmp as run_command
 from tests.support.forks import PATIENCE
 from tests.support.places import environment
+from tests.support.scaled import losses_of
 
 HOROVOD = """
 import signal, sys
@@ -400,3 +401,22 @@ def test_a_count_that_waits_for_gradients_is_no_sum_over_steps():
         tf.train.GradientDescentOptimizer(0.1).apply_gradients([(added, w)])
         meta_graph = tf.train.export_meta_graph(graph=graph)
     assert Found(meta_graph, "NcclAllReduce", allreduce_half=True).before == {False}
+
+
+@pytest.mark.unit
+def test_a_gradient_that_an_all_reduce_waits_for_is_unscaled_where_it_is_computed():
+    """It is that of another variable, of this process alone."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [8, 12])
+        own, shared = (tf.get_variable(name, [12, 1]) for name in ("own", "shared"))
+        loss = tf.nn.l2_loss(tf.matmul(x, own)) + tf.nn.l2_loss(tf.matmul(x, shared))
+        gradient, to_share = tf.gradients(loss, [own, shared])
+        copy = tf.identity(gradient)
+        with tf.control_dependencies([copy]):
+            added = tf.raw_ops.NcclAllReduce(
+                input=to_share, reduction="sum", num_devices=1, shared_name="c"
+            )
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients([(copy, own), (added, shared)])
+        meta_graph = tf.train.export_meta_graph(graph=graph)
+    _, (loss,) = losses_of(meta_graph, allreduce_half=True)
+    assert {port.node for port in loss.gradients} == {gradient.op.name, added.op.name}

@@ -637,6 +637,19 @@ def test_what_is_handed_to_functions_has_its_reason():
     assert reasons[False, "map/while"] == handed
     assert reasons[True, "graphmp_loss_scale"] == handed
     assert reasons[False, "graphmp/loss_scale/current"] == "loss scale"
+    assert reasons[True, "graphmp/loss_scale_1/unscale"].startswith("unscale: ")
+
+
+@pytest.mark.unit
+def test_functions_know_the_shapes_of_all_that_they_are_handed():
+    """The parts of a loop are handed a flag too."""
+    converted = conversion(in_functions(mapped), compute_dtype="float32", loss_scale=1024.0)
+    missing = {
+        len(function.signature.input_arg) - len(function.attr["_input_shapes"].list.shape)
+        for function in converted.meta_graph.graph_def.library.function
+        if "_input_shapes" in function.attr
+    }
+    assert missing == {0}
 
 
 @pytest.mark.parametrize(
@@ -705,3 +718,19 @@ def test_a_body_of_a_loop_that_is_called_elsewhere_too_is_said():
 
     converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale=1024.0)
     assert [row["code"] for row in converted.report["warnings"]] == ["GMP110"]
+
+
+@pytest.mark.unit
+def test_a_branch_that_contains_nested_loops_concerns_the_outer_one():
+    """Each of its turns runs the inner loop."""
+
+    def loop(value, limit, turn):
+        return tf.while_loop(lambda v: v < limit, turn, [value])
+
+    def build():
+        x = tf.placeholder(tf.float32, ())
+        tf.cond(x > 0.0, lambda: loop(x, 8.0, lambda v: loop(v, 4.0, lambda v: v + 1.0)), lambda: x)
+
+    read, _ = losses_of(built(build))
+    sides = {len(path): len(read.sides_of_loop(path)) for path in read.loop_conditions}
+    assert sides == {1: 1, 2: 0}

@@ -385,3 +385,65 @@ def test_a_forward_node_is_found_up_to_twelve_steps_away(graph, between, near):
     read, names = without_names(graph)
     known = read.differentiated(names["gradients/bounded_grad/TanhGrad"])
     assert known == (names["bounded"] if near else None)
+
+
+def forward_of(graph, loss, gradient):
+    """The forward node of a node of gradient code whose names don't tell, by its old name."""
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    read, names = without_names(graph)
+    return {names[name]: name for name in names}.get(read.differentiated(names[gradient]))
+
+
+def product(rows=4):
+    """The product of rows of a batch and a weight."""
+    x = tf.placeholder(tf.float32, [rows, 8])
+    return tf.matmul(x, tf.get_variable("w_%d" % len(tf.trainable_variables()), [8, 6]))
+
+
+def test_a_sum_behind_a_product_of_unknown_shapes_belongs_to_the_product(graph):
+    scaled = tf.multiply(product(None), product(None), "scaled")
+    assert forward_of(graph, tf.nn.l2_loss(scaled), "gradients/scaled_grad/Sum") == "scaled"
+
+
+def test_behind_a_constant_factor_the_gradient_is_that_of_the_other(graph):
+    """A leaky unit reads its input directly and by such a product."""
+    hidden = product(None)
+    loss = tf.nn.l2_loss(tf.maximum(hidden, tf.multiply(0.2, hidden, "leak")))
+    assert forward_of(graph, loss, "gradients/leak_grad/Mul_1") == "leak"
+
+
+def test_the_gradient_of_a_mean_is_known_by_the_shape_of_its_input(graph):
+    hidden = product(None)
+    loss = tf.nn.l2_loss(hidden - tf.reduce_mean(tf.tanh(hidden), 0, name="mean"))
+    assert forward_of(graph, loss, "gradients/mean_grad/truediv") == "mean"
+
+
+def test_a_gradient_op_is_known_by_its_inputs_where_its_name_is_not_the_forward_ops(graph):
+    """The gradient of FusedBatchNormV3 is FusedBatchNormGradV3."""
+    scale, offset = (tf.get_variable(name, [6]) for name in ("scale", "offset"))
+    rows = tf.reshape(product(), [4, 1, 1, 6])
+    normed, _, _ = tf.nn.fused_batch_norm(rows, scale, offset, name="norm")
+    found = forward_of(graph, tf.nn.l2_loss(normed), "gradients/norm_grad/FusedBatchNormGradV3")
+    assert found == "norm"
+
+
+def test_a_sum_by_axes_of_constant_shapes_belongs_to_the_node_that_broadcasts(graph):
+    """As 1.15.5 sums the gradient of a bias; newer versions read off the axes themselves."""
+
+    @tf.custom_gradient
+    def shifted(x, bias):
+        def gradient(dy):
+            axes = tf.raw_ops.BroadcastGradientArgs(s0=[4, 6], s1=[6])
+            return dy, tf.reshape(tf.reduce_sum(dy, axes.r1, name="summed"), [6])
+
+        return tf.add(x, bias, "shifted"), gradient
+
+    loss = tf.nn.l2_loss(tf.tanh(shifted(product(), tf.get_variable("bias", [6]))))
+    assert forward_of(graph, loss, "gradients/IdentityN_grad/summed") == "shifted"
+
+
+def test_a_negated_gradient_that_is_reshaped_is_no_sum_over_broadcast_dimensions(graph):
+    """It belongs to the origin of its gradients, not to the sum with a bias before."""
+    hidden = product() + tf.get_variable("bias", [6])
+    loss = tf.nn.l2_loss(tf.tanh(-tf.reshape(hidden, [6, 4]), "bounded"))
+    assert forward_of(graph, loss, "gradients/Neg_grad/Neg") == "bounded"

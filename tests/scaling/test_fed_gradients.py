@@ -77,3 +77,13 @@ def test_gradients_of_other_shapes_than_those_fed_are_left_alone():
 
     _, (loss,) = losses_of(built(build))
     assert [scope.scope for scope in loss.scopes] == ["gradients"]
+
+
+@pytest.mark.unit
+def test_of_the_gradients_on_record_those_of_the_fed_variable_count(graph):
+    """Not those by the input of the model."""
+    x, w = vectors(), tf.get_variable("w", (12, 12))
+    gradients = tf.gradients(square(tf.matmul(x, tf.tanh(w))), [x, w])
+    sgd().apply_gradients([(tf.placeholder(tf.float32, w.shape), w)])
+    (loss,) = graphmp.convert(graph).report["losses"]
+    assert loss["gradients"] == [gradients[1].op.name]

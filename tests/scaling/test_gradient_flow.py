@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
+from tests.support import training_inside
 from tests.support.models import two_layers
 from tests.support.painting import built
 from tests.support.scaled import losses_of
@@ -108,6 +109,29 @@ def test_sums_of_gradients_leave_a_while_loop_by_its_exit():
     read, (loss,) = losses_of(built(build))
     assert [read.view.nodes[port.node].op for port in loss.emerging] == ["Exit"]
     assert all(map(read.is_float, loss.emerging))
+
+
+def test_gradients_leave_the_first_loop_that_they_pass():
+    """What a later loop makes of them needs no check of its own."""
+
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 12))
+
+        def add(turn, total):
+            return turn + 1, total + tf.gradients(square(tf.matmul(x, w)), w)[0]
+
+        _, total = tf.while_loop(lambda i, _: i < 2, add, [0, tf.zeros((12, 12))], name="sum")
+        _, mean = tf.while_loop(lambda i, _: i < 1, lambda i, g: (i + 1, g / 2.0), [0, total])
+        sgd().apply_gradients([(mean, w)], name="train")
+
+    _, (loss,) = losses_of(built(build))
+    assert [port.node.split("/")[0] for port in loss.emerging] == ["sum"]
+
+
+def test_gradients_stacked_by_a_loop_of_functions_leave_it_where_the_stack_is_read():
+    read, (loss,) = losses_of(training_inside.built("gradients_in_a_loop_of_functions"))
+    ops = [read.view.nodes[port.node].op for port in loss.emerging]
+    assert ops == ["TensorListStack", "TensorListStack"]
 
 
 def test_of_many_losses_five_are_named():

@@ -388,6 +388,26 @@ def test_the_report_names_the_function(shape):
     assert row["calls"]
 
 
+@pytest.mark.unit
+def test_a_branch_is_given_the_variables_behind_its_predicate():
+    """It writes all three."""
+    (row,) = conversion(branch, compute_dtype="float32").report["losses"]
+    assert len(row["gated"]) == 3
+
+
+@pytest.mark.unit
+def test_a_value_of_a_variable_is_passed_as_a_number():
+    """What reads it doesn't write the variable."""
+
+    def build():
+        model = Model()
+        model.factors = [tf.get_variable("factor", (), use_resource=True).read_value()]
+        called(model)
+
+    (row,) = graphmp.convert(built(build), compute_dtype="float32").report["losses"]
+    assert len(row["gated"]) == 3
+
+
 @pytest.mark.parametrize(
     "shape", [called, legacy, loop, *OLD_LOOPS], ids=lambda shape: shape.__name__
 )
@@ -745,6 +765,32 @@ def test_gradient_tape_in_a_function():
     start, expected = run(original, [ONES] * 3)
     assert_updates_agree(start, expected, run(converted.meta_graph, [ONES] * 3, start)[1])
     assert changed(*run(converted.meta_graph, [overflow_at(0)], start)) == sorted([OWN[0], OWN[2]])
+
+
+def test_gradients_that_a_training_function_only_returns_have_their_values():
+    """The function that takes them takes those that train, too."""
+
+    def build():
+        model = Model()
+        take = tf.function(lambda x, factor: tuple(model.gradients(x, factor)))
+
+        @tf.function
+        def step(x, factors):
+            shown = take(0.5 * x, factors[1])[0]
+            dw, dv = take(x, factors[0])
+            model.w.assign_sub(0.1 * dw), model.v.assign_sub(0.1 * dv)
+            return shown
+
+        tf.identity(step(model.x, model.factors), name="train")
+        tf.global_variables_initializer()
+
+    original, feed = built(build), {"x:0": VECTORS, "factors:0": ONES}
+    converted = graphmp.convert(original, compute_dtype="float32", loss_scale=1024.0)
+    assert converted.report["warnings"] == [] and len(converted.report["losses"]) == 1
+    with session(original) as sess:
+        start, expected = copies(state(sess)), sess.run("train:0", feed)
+    with session(converted.meta_graph, start) as sess:
+        np.testing.assert_allclose(sess.run("train:0", feed), expected, rtol=1e-5, atol=1e-7)
 
 
 def test_recurrent_networks_in_a_loop():

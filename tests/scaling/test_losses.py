@@ -192,3 +192,31 @@ def test_two_calls_whose_gradients_are_applied_together_are_one_loss():
 
     (loss,) = found(built(build))
     assert loss.scopes == ["gradients", "gradients_1"]
+
+
+def test_two_calls_whose_gradients_are_added_up_are_one_loss():
+    """Although nothing waits for the write."""
+
+    def build():
+        w = tf.get_variable("w", (12, 1), use_resource=False)
+        one, other = (tf.gradients(square(tf.matmul(vectors(), w)), w)[0] for _ in range(2))
+        w.assign_sub(one + other)
+
+    (loss,) = found(built(build))
+    assert loss.scopes == ["gradients", "gradients_1"]
+
+
+def test_steps_on_two_devices_that_one_group_waits_for_are_one_loss():
+    """The group waits for one of its own for each device."""
+
+    def build():
+        writes = []
+        for number in range(2):
+            with tf.device("/cpu:%d" % number):
+                w = tf.get_variable("w%d" % number, (12, 1))
+                (gradient,) = tf.gradients(square(tf.matmul(vectors(), w)), w)
+                writes.append(w.assign_sub(gradient))
+        tf.group(*writes, name="train")
+
+    (loss,) = found(built(build))
+    assert loss.scopes == ["gradients", "gradients_1"]
