@@ -6,6 +6,8 @@
 4. Between a variable's value and a write, if the value is used element by element and either the
    write is to that variable or only variables and constants are used: slots, powers of decay,
    averages, counts. Of counts and constants alone, by any op: rates that fall with the steps.
+5. In arithmetic on counts and constants alone, also where a model reads it: weights that grow with
+   the steps. No half precision leads there.
 
 3 and 4 end at the model: at a matmul or convolution, its consumers, gradient code, and
 multiplications or divisions by a scale; 4 also at the exit of a loop.
@@ -60,6 +62,7 @@ _ARITHMETIC = frozenset(
         *("Rsqrt", "Sign", "Sqrt", "Square", "SquaredDifference", "Sub"),
     ]
 )
+_ROUNDS = _ARITHMETIC - {"Abs", "Cast", "Maximum", "Minimum", "Neg", "Sign"}
 _OF_TERMS = frozenset(("Add", "AddN", "AddV2", "Cast", "Identity", "Mul", "Sub"))
 _REDUCTIONS = frozenset(("L2Loss", "Mean", "Prod", "Sum"))
 _MOVES = KEEPS_VALUES | {"Cast"}
@@ -93,6 +96,7 @@ class Precision:
             yield from self._losses()
             yield from self._unscaled()
             yield from self._of_state()
+            yield from self._found(self._of_counts(), "and made of counts and constants alone")
 
     def _found(self, names: AbstractSet[str], text: str) -> Iterator[Fault]:
         yield from (
@@ -180,10 +184,18 @@ class Precision:
         apart = {name for name in self._after.nodes if not self._by_element(name)} - sources
         mixed = self._after.descendants(apart, control=False)
         taken = self._between(sources, self._writes, lambda name: name not in mixed)
-        taken |= self._between(_counted(self._sides), self._writes, self._by_element)
+        taken |= self._between(self._counted, self._writes, self._by_element)
         for variable, writes in variables.items():
             taken |= self._between({variable}, writes, self._by_element)
         yield from self._found(taken, "between a variable's value and a write that takes it")
+
+    def _of_counts(self) -> Set[str]:
+        """Nodes that round and are made of counts and constants alone."""
+        return {name for name in self._counted if self._before.nodes[name].op in _ROUNDS}
+
+    @once
+    def _counted(self) -> Set[str]:
+        return _counted(self._sides)
 
     def _by_element(self, name: str) -> bool:
         return self._after.nodes[name].op in _BY_ELEMENT and self._is_outside(name)

@@ -120,9 +120,32 @@ def test_a_rate_that_rises_until_a_step(use_resource):
         loss = tf.nn.l2_loss(tf.matmul(tf.placeholder(tf.float32, [4, 8]), weights))
         tf.train.GradientDescentOptimizer(rate).minimize(loss, step)
         graph = tf.train.export_meta_graph()
-    for name in ("risen", "early"):
+    words = {"risen": CASES["rate"], "early": "made of counts and constants alone"}
+    for name in words:
         found = types(graph, in_half(converted(graph), name))
-        assert found.verdict == "failed" and CASES["rate"] in found.text
+        assert found.verdict == "failed" and words[name] in found.text
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_a_weight_in_the_model_that_grows_with_the_steps(use_resource):
+    """Layers that are faded in; a model reads the weights, and no write does."""
+    with tf.Graph().as_default(), tf.variable_scope("", use_resource=use_resource):
+        weights = [tf.get_variable(name, [8, 8]) for name in ("old", "new")]
+        step = tf.train.get_or_create_global_step()
+        fade = tf.minimum(tf.multiply(tf.cast(step, tf.float32), 1e-2, name="grown"), 1.0, "fade")
+        old, new = (tf.matmul(tf.placeholder(tf.float32, [4, 8]), each) for each in weights)
+        mixed = tf.matmul(tf.subtract(1.0, fade, name="left") * old + fade * new, weights[0])
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        optimizer.minimize(tf.nn.l2_loss(mixed), step)
+        graph = tf.train.export_meta_graph()
+    right = converted(graph)
+    assert types(graph, right).verdict == "proved"
+    mul = next(node for node in right.graph_def.node if node.name == "mul")
+    assert mul.attr["T"].type == HALF
+    for name in ("grown", "left"):
+        found = types(graph, in_half(right, name))
+        assert found.verdict == "failed" and "made of counts and constants alone" in found.text
 
 
 @pytest.mark.unit
