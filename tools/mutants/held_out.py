@@ -13,15 +13,17 @@ from typing import Any, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Port
+from graphmp.policy.op_sets import SWITCHES
 from mutants.added import float_edges, on_an_edge
 from mutants.attributes import changed
+from mutants.casts import BFLOAT16, FLOAT16
 from mutants.classes import fault, pick
 from mutants.gates import other_value
 from mutants.ops import exchanged
 from mutants.plant import Plant
 from mutants.scaling import once_more
 from mutants.several import together
-from mutants.subject import FLOAT32, Slot, Subject
+from mutants.subject import BOOL, FLOAT32, Slot, Subject
 from mutants.updating import own_assigns
 from mutants.wiring import reads_another
 
@@ -47,6 +49,40 @@ def any_finite_is_enough(subject: Subject, random: Any) -> Optional[Plant]:
 def gate_applies_anothers_value(subject: Subject, random: Any) -> Optional[Plant]:
     """On a good step a variable takes another value of the same shape."""
     return other_value(subject, random, 1)
+
+
+@fault
+def gate_multiplies(subject: Subject, random: Any) -> Optional[Plant]:
+    """A gate multiplies by its flag, as 0 or 1, in place of selecting: 0 times infinity is NaN."""
+    gradients = subject.view.descendants(subject.unscales, control=False)
+    gates = [(name, 0, 1) for name in subject.selects] + [(n, 1, 0) for n in subject.switches]
+    found = pick(
+        random,
+        [
+            (name, subject.read(Slot(name, flag)), subject.read(Slot(name, new)))
+            for name, flag, new in gates
+            if subject.is_float(subject.read(Slot(name, new)))
+            and subject.read(Slot(name, new)).node in gradients
+            and subject.shape(subject.read(Slot(name, flag))) == ()
+        ],
+    )
+    if found is None:
+        return None
+    name, flag, new = found
+    plant, dtype = Plant(subject), subject.dtype(new)
+
+    def times(condition: Port, value: Port) -> Port:
+        number = plant.add("loss_scale/skip/number", "Cast", [condition], SrcT=BOOL, DstT=dtype)
+        return plant.add("loss_scale/skip/product", "Mul", [number, value], T=dtype)
+
+    product = times(flag, new)
+    if name in subject.selects:
+        turned = plant.add("loss_scale/skip/turned", "LogicalNot", [flag])
+        old = times(turned, subject.read(Slot(name, 2)))
+        product = plant.add("loss_scale/skip/sum", "Add", [product, old], T=dtype)
+    for output in (0, 1):
+        plant.read_instead(subject.readers(Port(name, output)), product)
+    return plant.said("who read %s read %s times 0 or 1", name, new)
 
 
 @fault
@@ -260,6 +296,95 @@ def storage_shared(subject: Subject, random: Any) -> Optional[Plant]:
     theirs.s = theirs.s or other.encode()
     plant.node(one).attr["shared_name"].s = theirs.s
     return plant.said("%s shares the storage of %s", one, other)
+
+
+@fault
+def old_copy_is_read(subject: Subject, random: Any) -> Optional[Plant]:
+    """A half-precision copy of a variable is kept, but a step changes it too early or never."""
+    found = pick(random, _cast_variables(subject))
+    if found is None:
+        return None
+    cast, variable, start = found
+    inits = [n for n in subject.view.control_consumers(start) if subject.view.nodes[n].op == "NoOp"]
+    readers = [slot for slot in subject.readers(Port(cast, 0)) if not subject.frame(slot.node)]
+    if not inits or not readers:
+        return None
+    plant, dtype = Plant(subject), subject.dtype(Port(cast, 0))
+    copy = _variable_like(plant, variable, dtype)
+    initial = subject.read(Slot(start, 1))
+    value = plant.add(
+        "copies/initial_value", "Cast", [initial], SrcT=subject.dtype(initial), DstT=dtype
+    )
+    first = _assign(plant, copy, value, dtype)
+    for name in inits:
+        plant.wait(name, first.node)
+    is_handle = plant.peek(copy.node).op == "VarHandleOp"
+    read = (
+        plant.add("copies/read", "ReadVariableOp", [copy], dtype=dtype)
+        if is_handle
+        else plant.add("copies/read", "Identity", [copy], T=dtype)
+    )
+    plant.read_instead(readers, read)
+    ends = {slot.node for slot in readers}
+    before = subject.view.ancestors(ends)
+    updates = [
+        name
+        for name in subject.updates
+        if variable in subject.state.written(name)
+        and name not in before
+        and not subject.frame(name)
+    ]
+    if (
+        not updates
+        or any(subject.before.nodes[n].op in SWITCHES for n in before & subject.before.nodes.keys())
+        or random.random() < 0.5
+    ):
+        return plant.said("who read %s read %s, which never changes", cast, copy)
+    # It is assigned what the step began with: after its readers, and before the update.
+    late = _assign(plant, copy, Port(cast, 0), dtype)
+    for name in sorted(ends & subject.view.ancestors(updates)):
+        plant.wait(late.node, name)
+    for name in updates:
+        plant.wait(name, late.node)
+    return plant.said("who read %s read %s, which is a step late", cast, copy)
+
+
+def _cast_variables(subject: Subject) -> List[Any]:
+    """Casts of variables to half precision, each with its variable and what initialises that."""
+    starts = {
+        subject.read(Slot(name, 0)).node: name
+        for name in sorted(subject.state.initializers)
+        if name in subject.view.nodes and len(subject.view.inputs(name)) > 1
+    }
+    written = {variable for name in subject.writes for variable in subject.state.written(name)}
+    found = []
+    for cast in subject.casts:
+        variable = subject.state.variable(subject.read(Slot(cast, 0)).node)
+        if (
+            subject.dtype(Port(cast, 0)) in (FLOAT16, BFLOAT16)
+            and variable in starts
+            and variable in written
+            and not subject.frame(cast)
+        ):
+            found.append((cast, variable, starts[variable]))
+    return found
+
+
+def _variable_like(plant: Plant, variable: str, dtype: int) -> Port:
+    """Add a variable of a variable's shape and another dtype."""
+    node = plant.subject.view.nodes[variable]
+    left_out = ("dtype", "shared_name", "_class", "_output_shapes")
+    attributes = {key: value for key, value in node.attr.items() if key not in left_out}
+    copy = plant.add("copies/" + variable, node.op, dtype=dtype, **attributes)
+    plant.node(copy.node).attr["shared_name"].s = copy.node.encode()
+    return copy
+
+
+def _assign(plant: Plant, variable: Port, value: Port, dtype: int) -> Port:
+    """Add an assignment of a value."""
+    if plant.peek(variable.node).op == "VarHandleOp":
+        return plant.add("copies/write", "AssignVariableOp", [variable, value], dtype=dtype)
+    return plant.add("copies/write", "Assign", [variable, value], T=dtype)
 
 
 @fault
