@@ -48,9 +48,10 @@ import statistics
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
+from hlo.shown import shown
+
 Row = Dict[str, Any]
 ENOUGH = 0.1  # seconds of a program's turn
-MOST_KERNELS = 12
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -80,9 +81,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 def printed(found: Row, args: argparse.Namespace) -> str:
     """The text of a program's results."""
-    if args.json:
-        return json.dumps(found, indent=None if args.programs else 1)
-    return shown(found)
+    return json.dumps(found, indent=None if args.programs else 1) if args.json else shown(found)
 
 
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
@@ -252,66 +251,6 @@ def quartiles(times: List[float]) -> List[float]:
     """The first and the third quartile."""
     ordered = sorted(times)
     return [ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4 if len(ordered) > 1 else 0]]
-
-
-def shown(found: Dict[str, Any]) -> str:
-    """The table, then the products and kernels of each file, as text."""
-    rates = ", ".join("%s %.0f" % item for item in found["matmul_gflops"].items())
-    lines = [
-        "%s (%s), JAX %s; large matmuls, GFLOP/s: %s"
-        % (found["device"], found["platform"], found["jax"], rates),
-        "",
-    ]
-    width = max([4, *(len(pathlib.Path(row["file"]).name) for row in found["files"])])
-    lines.append(
-        "%-*s  %-8s %10s %20s %7s %10s %8s %8s  %s"
-        % (
-            (width, "file", "column", "ms/step", "quartiles", "times", "GFLOP/s", "of rate")
-            + ("memory", "loss")
-        )
-    )
-    for row in found["files"]:
-        between = "%.3f..%.3f" % tuple(row["ms_quartiles"])
-        losses = " ".join("%.4g" % loss for loss in row["losses"])
-        values = (
-            row["column"],
-            row["ms"],
-            between,
-            row["times"],
-            row["gflops"],
-            100 * row["of_rate"],
-            row["memory"] / 2**20,
-            losses,
-        )
-        lines.append(
-            "%-*s  %-8s %10.3f %20s %7.2f %10.1f %7.1f%% %4.0f MiB  %s"
-            % ((width, pathlib.Path(row["file"]).name) + values)
-        )
-    for row in found["files"]:
-        lines += [
-            "",
-            "%s: %s"
-            % (
-                pathlib.Path(row["file"]).name,
-                ", ".join("%d %s" % (n, what) for what, n in row["products"].items())
-                or "no products",
-            ),
-        ]
-        lines += kernel_lines(row["kernels"])
-    return "\n".join(lines) + "\n"
-
-
-def kernel_lines(kernels: List[Row]) -> List[str]:
-    """The slowest kernels; * marks Tensor Cores."""
-    if not kernels:
-        return []
-    total = sum(kernel["milliseconds"] for kernel in kernels)
-    on = sum(kernel["milliseconds"] for kernel in kernels if kernel["tensor_core"])
-    lines = ["  %.3f ms of kernels a step, %.1f%% on Tensor Cores" % (total, 100 * on / total)]
-    return lines + [
-        "  %s %8.3f ms  %s" % ("*" if k["tensor_core"] else " ", k["milliseconds"], k["name"][:120])
-        for k in kernels[:MOST_KERNELS]
-    ]
 
 
 if __name__ == "__main__":

@@ -548,7 +548,7 @@ def test_the_table_of_timed_files(tool):
         ],
     )
     lines = (
-        tool("time_hlo")
+        tool("hlo.shown")
         .shown(
             {
                 "device": "d",

@@ -1,1 +1,1 @@
-"""Modules of export_hlo.py: the step, resource variables, lowering to HLO, and the sidecar."""
+"""Modules of export_hlo.py and time_hlo.py: lowering to HLO, and programs that JAX runs."""
