@@ -472,3 +472,13 @@ def test_given_gradients_are_sought_among_a_hundred_inputs(graph, ahead, tried):
     nodes = sorted((node.name == "given", node.name) for node in meta_graph.graph_def.node)
     names = {name: "node/%04d" % place for place, (_, name) in enumerate(nodes)}
     assert bool(found(renamed(meta_graph, names))) == tried
+
+
+def test_weights_of_one_loss_may_start_gradients_of_another(graph):
+    """By a factor, which is ones too; most of the first loss's gradients are no multiples of them."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    weights, product = tf.ones([4, 6]), tf.matmul(x, w)
+    step(tf.reduce_sum(tf.square(product * weights * weights) * weights), [w])
+    (gradient,) = tf.gradients(product, w, grad_ys=weights * tf.ones([4, 6]))
+    w.assign_sub(0.1 * gradient)
+    assert [calls(each) for each in unnamed(graph)] == [[1, 1], [1, 1]]
