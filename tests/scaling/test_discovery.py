@@ -482,3 +482,17 @@ def test_weights_of_one_loss_may_start_gradients_of_another(graph):
     (gradient,) = tf.gradients(product, w, grad_ys=weights * tf.ones([4, 6]))
     w.assign_sub(0.1 * gradient)
     assert [calls(each) for each in unnamed(graph)] == [[1, 1], [1, 1]]
+
+
+def test_weights_of_the_gradients_of_two_terms_do_not_start_them(graph):
+    """Although all gradients are multiples of such ones, and the true start is further away."""
+
+    @tf.custom_gradient
+    def weighed(term):
+        return tf.identity(term), lambda gradient: gradient * tf.ones([4, 6])
+
+    x = tf.placeholder(tf.float32, [4, 8], "x")
+    variables = [tf.get_variable(name, [8, 6]) for name in "vw"]
+    terms = [weighed(tf.square(tf.matmul(x, variable))) for variable in variables]
+    step(terms[0] + terms[1], variables)
+    assert [calls(each) for each in unnamed(graph)] == [[1], [1]]
