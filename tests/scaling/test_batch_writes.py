@@ -405,6 +405,23 @@ def test_a_kernel_that_takes_references_alone_is_dead_on_a_skipped_step():
         assert sess.run("train:0", FEED) == 7 and "shrunk" in changed(skipped, state(sess))
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize("first", [0, 1])
+def test_whether_all_values_are_finite_is_found_where_the_first_is_written(first):
+    def build():
+        x, _, factor = inputs()
+        hidden = tf.layers.dense(x, 8)
+        updates = []
+        for name, number in (("a", first), ("b", 1 - first)):
+            with tf.device("/device:CPU:%d" % number):
+                updates.append(tf.assign_add(held(name, (8,)), hidden[number], name="add_" + name))
+        tf.group(trained_on(hidden, factor), *updates, name="train")
+
+    nodes = {node.name: node for node in graphmp.convert(built(build)).meta_graph.graph_def.node}
+    both = nodes["graphmp/moving_averages/all_finite"]
+    assert both.device == nodes["add_a"].device == "/device:CPU:%d" % first
+
+
 @pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
 def test_features_of_one_branch_need_no_input_of_another(use_resource):
     """Each branch keeps statistics where it is computed; both lead to one update."""

@@ -88,7 +88,7 @@ def test_both_ways_byte_for_byte(use_resource, sharded, tmp_path):
 
 @pytest.mark.parametrize(
     "names",
-    [["graphm"], ["graphmp_other", "graphn"], ["graph/loss/good"], ["a" * 40, "graphmo/x", "zz"]],
+    [["graphm", "graphmp_other", "graphn"], ["graph/loss/good"], ["a" * 40, "graphmo/x", "zz"]],
     ids=str,
 )
 def test_the_scale_is_found_among_any_names(names, tmp_path):
@@ -112,6 +112,18 @@ def test_changes_to_the_graphs_own_ops_have_their_reasons():
     assert sorted(reason.split(" with ")[0] for reason in reasons.values()) == [
         "loss scale state: %s" % done for done in ("initialised", "restored", "saved")
     ]
+
+
+@pytest.mark.unit
+def test_a_save_op_is_left_alone_where_nothing_restores():
+    """The rest of its Saver was removed from the graph."""
+    original = built()
+    original.ClearField("saver_def")
+    kept = [n for n in original.graph_def.node if not n.name.startswith("save/restore_all")]
+    del original.graph_def.node[:]
+    original.graph_def.node.extend(kept)
+    done = {row["node"] for row in graphmp.convert(original).report["changes"]}
+    assert "init" in done and "save/SaveV2" not in done
 
 
 @pytest.mark.unit

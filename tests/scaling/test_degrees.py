@@ -167,12 +167,19 @@ def test_outputs_differ():
     assert [found.at(Port("i", 0)), found.at(Port("i", 1)), found.at(Port("s", 1))] == [1, 0, 0]
 
 
+def test_a_result_that_is_scaled_again_leaves_its_node_without_a_factor():
+    found = followed("n FancyGrad g", "m Neg n")
+    assert found.rescale == ["n"] and found.of == {"n": 1, "m": 1}
+    assert [found.at(Port(name, 0)) for name in "nm"] == [0, 1]
+
+
 LOOP = [
     "enter Enter {start}",
     "merge Merge enter next",
     "switch Switch merge shape",
     "exit Exit switch:0",
     "inside Enter g",
+    "squared Square inside",
 ]
 
 
@@ -182,6 +189,7 @@ LOOP = [
         ("g", "Neg switch:1", 1, {}),
         ("zero", "Add switch:1 inside", 1, {}),
         ("one", "Add switch:1 inside", 1, {("enter", 0): 1}),
+        ("zero", "Add switch:1 squared", 2, {}),  # first taken for 1
         ("g", "Mul switch:1 inside", 0, {("enter", 0): -1, ("next", 0): -1}),  # 1, 2, 3
         ("one", "Mul switch:1 inside", 0, {("next", 0): -1}),
         ("q", "Add switch:1 inside", 2, {("step", 1): 1}),
@@ -233,6 +241,18 @@ def test_a_list_that_is_read_elsewhere_holds_unscaled_values():
     }
 
 
+@pytest.mark.parametrize("copy", ["Identity w", "Add w w", "AddN w w"])
+def test_an_array_that_is_read_elsewhere_behind_a_copy_of_its_flow_holds_unscaled_values(copy):
+    lines = [
+        "a TensorArrayV3 shape",
+        "w TensorArrayScatterV3 a shape g a:1",
+        "i " + copy,
+        "n TensorArrayGatherV3 a shape i",
+    ]
+    assert followed(*lines).multiply == {}
+    assert followed(*lines, outside=("n",)).multiply == {("w", 2): -1}
+
+
 @pytest.mark.parametrize(
     "lines, multiply, float32",
     [
@@ -246,6 +266,7 @@ def test_a_list_that_is_read_elsewhere_holds_unscaled_values():
         (["n RealDiv g g"], {}, []),
         (["n Minimum g one"], {("n", 1): 1}, ["n"]),
         (["h Reciprocal g", "n Neg h"], {}, ["h", "n"]),
+        (["h Reciprocal g", "n MatMul h one"], {("n", 0): 1}, ["h"]),
     ],
 )
 def test_what_stays_float32(lines, multiply, float32):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import importlib
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -447,3 +448,113 @@ def test_a_negated_gradient_that_is_reshaped_is_no_sum_over_broadcast_dimensions
     hidden = product() + tf.get_variable("bias", [6])
     loss = tf.nn.l2_loss(tf.tanh(-tf.reshape(hidden, [6, 4]), "bounded"))
     assert forward_of(graph, loss, "gradients/Neg_grad/Neg") == "bounded"
+
+
+def test_a_constant_factor_of_given_gradients_is_not_their_start(graph):
+    """Although as many gradients are multiples of it."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    given = tf.placeholder(tf.float32, [4, 6], "given")
+    step(0.5 * tf.matmul(tf.tanh(x), w), [w], grad_ys=given)
+    _, other = unnamed(graph)
+    (loss,) = losses_of(other)[1]
+    (seed,) = loss.scopes[0].seeds
+    assert {node.name: node.op for node in other.graph_def.node}[seed.node] == "Placeholder"
+
+
+def test_a_constant_of_ones_starts_gradients(graph):
+    """Of a change that no update kernel makes."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    (gradient,) = tf.gradients(tf.matmul(tf.tanh(x), w), w, grad_ys=tf.ones([4, 6]))
+    w.assign_sub(0.1 * gradient)
+    one, other = map(found, unnamed(graph))
+    assert len(one) == 1 and other == one
+
+
+def gradients_of_a_loop(graph, states, turn):
+    """Op types of gradients by which a while loop changes variables that start at zeros.
+
+    `turn` makes the variables of an iteration from the ones before and its gradient.
+    """
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+
+    def body(i, *before):
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, w)))
+        return (i + 1, *turn(before, tf.gradients(loss, w)[0]))
+
+    found = tf.while_loop(lambda i, *_: i < 3, body, [0, *[tf.zeros([8, 6])] * states])
+    tf.train.GradientDescentOptimizer(0.1).apply_gradients([(sum(found[1:]), w)])
+    read, _ = without_names(graph)
+    (loss,) = find_losses(read, Config.make())
+    return [read.view.nodes[port.node].op for port in loss.gradients]
+
+
+LOOP_VARIABLES = {  # how many, the next ones, and where gradient code ends
+    "sums": (1, lambda before, g: [before[0] + g], ["Exit"]),
+    "sums of one iteration": (1, lambda before, g: [g + g], ["MatMul"]),
+    "sums of each other": (2, lambda before, g: [before[1] + g, before[0] + g], ["MatMul"]),
+    "bounded sums": (1, lambda before, g: [tf.tanh(before[0]) + g], ["MatMul"]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LOOP_VARIABLES))
+def test_only_sums_over_all_iterations_belong_to_gradient_code(graph, name):
+    states, turn, ends = LOOP_VARIABLES[name]
+    assert gradients_of_a_loop(graph, states, turn) == ends
+
+
+def test_an_update_by_other_numbers_is_no_gradient(graph):
+    """It doesn't depend on the variable that it changes."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    noise, v = tf.placeholder(tf.float32, [6], "noise"), tf.get_variable("v", [6])
+    step(tf.reduce_mean(tf.square(tf.matmul(x, w) + v)), [w])
+    tf.train.GradientDescentOptimizer(0.1).apply_gradients([(2 * noise, v)])
+    one, other = map(found, unnamed(graph))
+    assert one == other == [(1, [("ApplyGradientDescent", 1)])]
+
+
+def test_ones_in_a_product_with_rows_of_a_weight_start_no_gradients(graph):
+    """Both matmuls contract its first dimension: one of them transposes it."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    v = tf.get_variable("v", [6, 2])
+    columns = tf.matmul(w, tf.ones([8, 1]), transpose_a=True)
+    hidden = tf.matmul(x, w) * tf.reshape(columns, [6])
+    step(tf.reduce_mean(tf.square(tf.matmul(tf.tanh(hidden), v))), [v])
+    assert [calls(each) for each in unnamed(graph)] == [[1], [1]]
+
+
+@pytest.mark.parametrize("ahead, tried", [(99, True), (100, False)])
+def test_given_gradients_are_sought_among_a_hundred_inputs(graph, ahead, tried):
+    """Two of them are the variable's initial value and the learning rate."""
+    inputs = [tf.placeholder(tf.float32, [4, 8]) for _ in range(ahead - 2)]
+    w = tf.get_variable("w", initializer=np.zeros([8, 6], np.float32))
+    given = tf.placeholder(tf.float32, [4, 6], "given")
+    step(tf.matmul(tf.add_n(inputs), w), [w], grad_ys=given)
+    meta_graph = tf.train.export_meta_graph(graph=graph)
+    meta_graph.ClearField("collection_def")
+    nodes = sorted((node.name == "given", node.name) for node in meta_graph.graph_def.node)
+    names = {name: "node/%04d" % place for place, (_, name) in enumerate(nodes)}
+    assert bool(found(renamed(meta_graph, names))) == tried
+
+
+def test_weights_of_one_loss_may_start_gradients_of_another(graph):
+    """By a factor, which is ones too; most of the first loss's gradients are no multiples of them."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    weights, product = tf.ones([4, 6]), tf.matmul(x, w)
+    step(tf.reduce_sum(tf.square(product * weights * weights) * weights), [w])
+    (gradient,) = tf.gradients(product, w, grad_ys=weights * tf.ones([4, 6]))
+    w.assign_sub(0.1 * gradient)
+    assert [calls(each) for each in unnamed(graph)] == [[1, 1], [1, 1]]
+
+
+def test_weights_of_the_gradients_of_two_terms_do_not_start_them(graph):
+    """Although all gradients are multiples of such ones, and the true start is further away."""
+
+    @tf.custom_gradient
+    def weighed(term):
+        return tf.identity(term), lambda gradient: gradient * tf.ones([4, 6])
+
+    x = tf.placeholder(tf.float32, [4, 8], "x")
+    variables = [tf.get_variable(name, [8, 6]) for name in "vw"]
+    terms = [weighed(tf.square(tf.matmul(x, variable))) for variable in variables]
+    step(terms[0] + terms[1], variables)
+    assert [calls(each) for each in unnamed(graph)] == [[1], [1]]

@@ -233,6 +233,7 @@ FUNCTIONS = {  # a body, and whether it is homogeneous
     "clipped": (lambda g: tf.clip_by_value(g, -1e-3, 1e-3), False),
     "with a constant": (lambda g: g + 1e-3, False),
     "signs": (tf.sign, True),
+    "a matmul of two": (lambda g: tf.matmul(g, 1e3 * g, transpose_a=True)[:8], False),
     "a loop": (looping(lambda h: 2 * h), True),
     "a loop of powers": (looping(lambda h: 10 * h * tf.abs(h)), False),
     "branches": (branching(lambda g: 2 * g, lambda g: 3 * g), True),

@@ -395,6 +395,22 @@ def test_gradients_inside_a_function_are_scaled_there():
     assert report["warnings"] == [] and [bool(row["scale"]) for row in report["losses"]] == [True]
 
 
+@pytest.mark.unit
+def test_gradients_of_a_step_in_a_branch_are_checked_together_there():
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 1))
+
+        def step():
+            with tf.control_dependencies([sgd().minimize(square(tf.matmul(x, w)))]):
+                return tf.constant(True)
+
+        tf.identity(tf.cond(x[0, 0] < 1, step, lambda: tf.constant(False)), name="train")
+
+    nodes = [node.name for node in graphmp.convert(built(build)).meta_graph.graph_def.node]
+    assert "graphmp/loss_scale/finite_sums" in nodes
+    assert not any("/in_branch/" in name for name in nodes)
+
+
 def test_a_training_loop_is_scaled_inside():
     def build():
         x, w = vectors(), tf.get_variable("w", (12, 1), use_resource=False)

@@ -76,6 +76,25 @@ def test_the_clip_takes_gradients_as_they_are_before_the_models_own_arithmetic(l
     assert all(view.inputs(name)[0].node.startswith("graphmp/") for name in own)
 
 
+def test_what_an_unknown_op_of_gradient_code_returns_is_read_outside_as_it_is():
+    """Gradient code reads it multiplied by the scale."""
+
+    @tf.custom_gradient
+    def layer(x):
+        return tf.identity(x), tf.sin
+
+    def build():
+        sgd().minimize(square(layer(two_layers(vectors()))), name="train")
+        (sine,) = [op for op in tf.get_default_graph().get_operations() if op.type == "Sin"]
+        tf.identity(sine.outputs[0], name="seen")
+
+    converted = graphmp.convert(built(build), loss_scale=128.0, compute_dtype="float32").meta_graph
+    view, (sine,) = GraphView(converted.graph_def), of_op(converted, "Sin")
+    readers = {consumer.node for consumer in view.consumers(sine.name)}
+    assert "seen" in readers
+    assert all(name.startswith("graphmp/loss_scale/rescaled") for name in readers - {"seen"})
+
+
 def test_complex_gradients_reach_a_python_function_unscaled():
     """They can't be multiplied in place: before they are made complex, and afterwards."""
 

@@ -591,7 +591,7 @@ def _overlapping(seeds: Sequence[Port], regions: Dict[Port, Set[str]]) -> Iterat
     ]
     ends = np.array(pairs, int).T
     count, group = connected_components(
-        coo_matrix((np.ones(len(pairs)), ends), (len(seeds), len(seeds))), directed=False
+        coo_matrix((np.ones(len(pairs)), ends), (len(seeds), len(seeds)))
     )
     for number in range(count):
         yield [seed for place, seed in enumerate(seeds) if group[place] == number]
