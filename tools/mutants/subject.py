@@ -249,8 +249,13 @@ class Subject:
         ]
 
     def slots(self, names: Sequence[str]) -> List[Slot]:
-        """The data inputs of nodes."""
-        return [Slot(name, slot) for name in names for slot in range(len(self.view.inputs(name)))]
+        """The data inputs of nodes, except those that another fault took away."""
+        return [
+            Slot(name, slot)
+            for name in names
+            if name in self.view.nodes
+            for slot in range(len(self.view.inputs(name)))
+        ]
 
     def read(self, slot: Slot) -> Port:
         """The output that a data input reads."""
