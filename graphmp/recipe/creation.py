@@ -6,7 +6,8 @@ Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float3
    new one is not finite, unless it comes from a checkpoint.
 2. In gradient code, the sum of a shared weight's gradients: AddN(h, h) -> AddN(f, f).
 3. An op of the plan's half part that the policy or the tables of kernels deny is repaired:
-   mean(h) -> half(mean(float32(h))).
+   mean(h) -> half(mean(float32(h))). Outputs of another type, such as the mean and the variance of
+   a batch, stay as they are.
 4. An op of the half part with a float32 variable: matmul(h, v) -> matmul(h, half(v)), likewise
    bias_add; TensorFlow refuses any other float32 input.
 5. Results of ops that bring float32 into the half part (a cast from integers, an embedding look-up,
@@ -56,6 +57,7 @@ from graphmp.recipe.plan import FLOATS, SEEDS, Plan
 from graphmp.recipe.refusal import functional_control_flow
 from graphmp.tf_hooks.internals import accepts, op_def, waiting_as
 from graphmp.tf_hooks.op_creation import Creation
+from graphmp.tf_hooks.op_defs import signature_of
 
 _SAME_VALUES = IDENTITIES | {"Cast", "Reshape"}  # of what a Saver restores
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
@@ -219,12 +221,27 @@ class DecoratedCall:
         reason = "%s is %s" % (creation.op_type, why)
         made = creation.make(self._promoted(creation.arguments, name, reason))
         self.state.repaired.append(made.op.name)
+        halves = self._half_outputs(creation, made.op)
         return made.result(
             [
                 self._cast(t, self.half, tf.float32, "back to half after " + made.op.name)
-                for t in made.op.outputs
+                if is_half
+                else t
+                for t, is_half in zip(made.op.outputs, halves)
             ]
         )
+
+    def _half_outputs(self, creation: Creation, op: Any) -> List[bool]:
+        """Whether each output has the type of a half argument: no statistics of a batch have."""
+        definition = op_def(creation.op_type)
+        halves = {
+            argument.type_attr or argument.type_list_attr
+            for argument in definition.input_arg
+            if self._has_half({"": creation.arguments.get(argument.name)})
+        }
+        signature = signature_of(op.node_def, definition)
+        assert signature is not None, "TensorFlow made a node with wrong attributes"
+        return [port.attribute in halves for port in signature.outputs]
 
     def _assign(self, creation: Creation) -> Optional[tuple]:
         arguments = dict(creation.arguments)

@@ -117,8 +117,9 @@ def _of_nodes(body: Any, effects: _Effects) -> Iterator[Fault]:
 
 def _of_gated_writes(body: Any, effects: _Effects) -> Iterator[Fault]:
     """Writes whose values or control inputs run more."""
+    scaled = effects.of_scaled(body)
     for name, found in body.gates.of.items():
-        own = effects.before.get(body.erasure.copies.get(name, name), -1)
+        own = effects.before.get(body.erasure.copies.get(name, name), -1) | scaled
         # A write without inputs that could be dead has its predicate as its value.
         runs = [
             effects.after[gate.value.node] & ~own for gate in found if gate.value != gate.predicate

@@ -143,6 +143,24 @@ def test_shapes_for_which_a_kernel_fails(graph, batch, half, data_format):
     assert {op.get_attr("T") for op in normalised} == {tf.float16 if half else tf.float32}
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_statistics_of_a_batch_are_not_rounded(graph, batch):
+    """They are float32 beside half values, and so they stay where the op computes in float32."""
+
+    @recipe
+    def build(x):
+        h = tf.layers.conv2d(x, 4, 1, name="one")
+        h = tf.layers.batch_normalization(h, training=True, fused=True, name="norm")
+        return tf.layers.conv2d(h, 1, 1, name="two")
+
+    build(tf.placeholder(tf.float32, [batch, 1, 1, 4]))
+    normalised = next(op for op in graph.get_operations() if "FusedBatchNorm" in op.type)
+    assert normalised.get_attr("T") == (tf.float32 if batch == 1 else tf.float16)
+    assert read_as(graph, "two/Conv2D") == [tf.float16] * 2
+    readers = [reader.type for output in normalised.outputs[1:] for reader in output.consumers()]
+    assert readers == ["Sub", "Sub"]  # of the moving averages
+
+
 def test_an_op_without_a_kernel_on_every_device(graph):
     @recipe
     def build(x):

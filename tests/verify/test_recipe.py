@@ -72,6 +72,23 @@ def test_a_loss_of_many_elements():
     assert not open_claims(*by_recipe(many_losses), {"loss_scale": "dynamic"})
 
 
+def auxiliary_loss(decorate):
+    """A loss beside one behind a dropout: its gradients wait for the scaled sum of both."""
+
+    @decorate
+    def build(x, y):
+        hidden = tf.layers.dense(x, 8, tf.nn.relu)
+        heads = [tf.layers.dense(tf.nn.dropout(hidden, rate=0.5), 1), tf.layers.dense(hidden, 1)]
+        loss = sum(tf.losses.mean_squared_error(y, head) for head in heads)
+        return tf.train.MomentumOptimizer(0.01, 0.9).minimize(loss)
+
+    build(tf.placeholder(tf.float32, [4, 4]), tf.placeholder(tf.float32, [4, 1]))
+
+
+def test_an_auxiliary_loss():
+    assert not open_claims(*by_recipe(auxiliary_loss), {"loss_scale": "dynamic"})
+
+
 def model(decorate):
     """Batch normalisation, penalties, a weight that is used twice, Momentum, a global step."""
 
