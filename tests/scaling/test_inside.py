@@ -658,6 +658,23 @@ def test_a_loop_that_ends_by_a_flag_is_scaled():
     assert record.warnings == [] and record.losses[0]["in_loop"]
 
 
+@pytest.mark.unit
+def test_a_loop_whose_gradients_leave_a_loop_in_it_is_scaled():
+    def build():
+        w = tf.get_variable("w", (12, 12))
+
+        def body(i):
+            hidden = tf.while_loop(lambda h: h[0, 0] < 4.0, lambda h: tf.matmul(h, w), [vectors()])
+            (gradient,) = tf.gradients(square(hidden), w)
+            with tf.control_dependencies([w.assign_sub(0.1 * gradient)]):
+                return i + 1
+
+        tf.identity(tf.while_loop(lambda i: i < 5, body, [0]), name="train")
+
+    (row,) = graphmp.convert(built(build), compute_dtype="float32").report["losses"]
+    assert row["in_loop"]
+
+
 def test_gradients_can_be_taken_of_a_loop_that_trains():
     converted = conversion(
         old_loop, compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0

@@ -335,6 +335,18 @@ def test_an_average_of_the_input_ahead_of_the_gradients_goes_by_its_value():
     assert Plan(built(build)).by_value == {"seen"}
 
 
+def test_a_count_that_the_loss_waits_for_together_with_an_average_goes_by_its_value():
+    def build():
+        x = vectors()
+        seen = tf.get_variable("seen", (), trainable=False)
+        count = tf.get_variable("count", (), tf.int32, trainable=False)
+        written = tf.group(seen.assign(tf.reduce_mean(x)), count.assign_add(1))
+        with tf.control_dependencies([written]):
+            adam().minimize(square(net(tf.identity(x))), name="train")
+
+    assert Plan(built(build)).by_value == {"seen", "count"}
+
+
 def test_a_step_that_goes_uphill_first_is_one_step():
     """Its second update is skipped if the first one was."""
 

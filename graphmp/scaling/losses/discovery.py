@@ -96,7 +96,7 @@ def discover(
     view: GraphView,
     floats: Floats,
     targets: Mapping[Port, AbstractSet[str]],
-    unread: Iterable[Port],
+    unread: Iterable[str],
     gradients: Iterable[Port],
 ) -> List[Discovered]:
     """Find the gradient code that computes some values.
@@ -105,7 +105,7 @@ def discover(
         view: the graph.
         floats: answers questions about its outputs.
         targets: values that writes take, and the variables that are written.
-        unread: other values that may be gradients: nothing reads them.
+        unread: other nodes that may return gradients: nothing reads them.
         gradients: those that must be gradients: they may start from the user's own `grad_ys`.
     """
     return _Discovery(view, floats, targets, unread, gradients).calls()
@@ -117,14 +117,14 @@ class _Discovery:
         view: GraphView,
         floats: Floats,
         targets: Mapping[Port, AbstractSet[str]],
-        unread: Iterable[Port],
+        unread: Iterable[str],
         gradients: Iterable[Port],
     ):
         self._view, self._floats = view, floats
         self._written = {port.node: variables for port, variables in targets.items()}
         self._gradients = {port.node for port in gradients}
         self._allow = frozenset(tensor_core_ops()) | floats.functions | CALLS
-        self._needed = view.ancestors({port.node for port in (*targets, *unread)}, control=False)
+        self._needed = view.ancestors({*(port.node for port in targets), *unread}, control=False)
         self._all = in_order(view, view.nodes.keys())
         self._multiplies = any(view.nodes[name].op in self._allow for name in self._needed)
         self._place = {name: number for number, name in enumerate(self._all)}

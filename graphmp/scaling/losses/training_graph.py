@@ -168,7 +168,7 @@ class TrainingGraph:
         if not gradients and self.code:
             return []
         unread = [
-            Port(name, 0)
+            name
             for name in self.view.nodes
             if name not in named and not self.view.consumers(name) and self.is_float(Port(name, 0))
         ]

@@ -233,10 +233,9 @@ def _spread(
 ) -> Dict[str, int]:
     """For each node its own bits and those of all its ancestors.
 
-    In one pass; with loops, passes are repeated until nothing changes.
+    Passes are repeated until nothing changes: two without loops.
     """
     bits = {name: own.get(name, 0) for name in order}
-    place = {name: number for number, name in enumerate(order)}
     again = True
     while again:
         again = False
@@ -244,5 +243,5 @@ def _spread(
             for other in after(name):
                 if other in bits and bits[name] & ~bits[other]:
                     bits[other] |= bits[name]
-                    again = again or place[other] < place[name]
+                    again = True
     return bits
