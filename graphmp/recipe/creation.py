@@ -350,11 +350,7 @@ class DecoratedCall:
         return changed
 
     def _variable_in_half(self, value: Any) -> Any:
-        if (
-            variable_op(value) is None
-            or value.dtype.base_dtype not in (tf.float32, tf.float64)
-            or value.dtype == tf.resource
-        ):
+        if variable_op(value) is None or value.dtype.base_dtype not in (tf.float32, tf.float64):
             return value
         return self.state.cast_variable(value, self.half)
 

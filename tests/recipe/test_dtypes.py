@@ -143,6 +143,21 @@ def test_shapes_for_which_a_kernel_fails(graph, batch, half, data_format):
     assert {op.get_attr("T") for op in normalised} == {tf.float16 if half else tf.float32}
 
 
+def test_what_a_function_computes_in_half_precision_alone(graph):
+    """The float32 build knows no such op; it goes by the policy."""
+
+    @recipe
+    def build(x):
+        h = tf.layers.dense(x, 4, name="one")
+        if h.dtype == tf.float16:
+            h = tf.exp(h, name="half_alone")
+        return tf.layers.dense(h, 1, name="two")
+
+    build(vectors()[0])
+    assert read_as(graph, "half_alone") == [tf.float32]
+    assert read_as(graph, "two/MatMul") == [tf.float16] * 2
+
+
 @pytest.mark.parametrize("batch", [1, 2])
 def test_statistics_of_a_batch_are_not_rounded(graph, batch):
     """They are float32 beside half values, and so they stay where the op computes in float32."""
