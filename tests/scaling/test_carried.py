@@ -476,6 +476,35 @@ def test_gradients_can_be_taken_of_such_a_loop():
         assert tf.gradients(stack, [graph.get_tensor_by_name("w:0")]) != [None]
 
 
+@pytest.mark.unit
+def test_what_leaves_a_loop_is_listed_in_the_loop_around_it():
+    """The innermost of three loops passes a flag to the middle one, that to the outermost."""
+
+    def build():
+        model = Model()
+
+        def mapped_over(one):
+            return lambda part: tuple(
+                tf.reduce_sum(g, 0) for g in tf.map_fn(one, part, dtype=(tf.float32,) * 2)
+            )
+
+        middle = mapped_over(lambda turn: tuple(model.gradients(*turn)))
+        parts = tf.reshape(model.x, (2, 1, 2, 6)), tf.reshape(model.factors, (2, 1, 2))
+        model.apply(tf.map_fn(mapped_over(middle), parts, dtype=(tf.float32,) * 2))
+
+    converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale="dynamic")
+    with tf.Graph().as_default() as graph:
+        tf.train.import_meta_graph(converted.meta_graph)
+        left = [
+            op
+            for op in graph.get_operations()
+            if op.name.startswith("graphmp/loss_scale") and op.type == "Exit"
+        ]
+        around = [op.inputs[0].op._get_control_flow_context().outer_context for op in left]
+        assert [op._get_control_flow_context() for op in left] == around
+        assert len(set(around)) == 3
+
+
 def two_steps():
     """A function that two losses' steps call, and what trains nothing."""
     model = Model()

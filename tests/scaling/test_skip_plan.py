@@ -106,6 +106,31 @@ def test_statistics_of_one_value_are_written_together_though_each_is_waited_for_
     }
 
 
+def test_statistics_that_a_flag_waits_for_take_none_of_values_that_wait_for_the_flag():
+    """One gradient waits for them; the update with the other gradient waits for the flag alone."""
+
+    def build():
+        x = vectors()
+        u, v, mean, last = (
+            tf.get_variable(name, (12, 1), trainable=name in "uv") for name in ("u", "v", "m", "l")
+        )
+        with tf.control_dependencies([mean.assign(tf.reduce_mean(x, 0)[:, None])]):
+            seeds = [None, tf.constant(1.0)]
+        losses = [square(tf.matmul(x, variable)) for variable in (u, v)]
+        by_u, by_v = tf.gradients(losses, [u, v], seeds)
+        with tf.control_dependencies([u.assign_sub(by_u)]):
+            value = tf.reduce_mean(tf.identity(x), 0)[:, None]
+        with tf.control_dependencies([last.assign(value)]):
+            tf.group(v.assign_sub(by_v), name="train")
+
+    graph, losses = losses_of(built(build))
+    step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
+    assert {
+        _written(graph, name): [_written(graph, other) for other in others]
+        for name, others in step.by_value.items()
+    } == {"m": ["m"], "l": ["m", "l"]}
+
+
 def test_statistics_that_gradient_code_of_a_loop_waits_for_are_written_together():
     """Though each comes from an input of its own: an update runs both."""
 
@@ -211,6 +236,24 @@ def test_a_count_behind_an_update_goes_by_its_loss_though_statistics_wait_beside
 
     plan = Plan(built(build))
     assert "steps" not in plan.by_value and plan.by_loss["steps"] == {"gradients"}
+
+
+def test_gradients_of_an_average_that_a_loss_is_made_of_go_by_the_loss():
+    """They take no value from the batch but what the average took."""
+
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 1))
+        mean, slopes = (
+            tf.get_variable(name, (12, 1), trainable=False) for name in ("mean", "slopes")
+        )
+        with tf.control_dependencies([mean.assign(tf.reduce_mean(x, 0)[:, None])]):
+            penalty = tf.reduce_sum(tf.square(w * tf.identity(mean)))
+        (slope,) = tf.gradients(penalty, w)
+        train = sgd().minimize(square(tf.matmul(x, w)) + square(slope))
+        tf.group(train, slopes.assign(slope), name="train")
+
+    plan = Plan(built(build))
+    assert plan.by_value == {"mean"} and plan.by_loss["slopes"] == {"gradients_1"}
 
 
 def test_metrics_are_always_written():
