@@ -197,6 +197,27 @@ FINITE, STEP, CLIP = (
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize(
+    "name, reader, same",
+    [
+        ("graphmp/loss_scale/stack", "All", True),
+        ("graphmp/loss_scale/stack", "Softmax", False),
+        ("stack", "All", False),
+    ],
+)
+def test_a_list_in_a_body_that_is_only_reduced_has_no_order(mutate, name, reader, same):
+    graph = tf.MetaGraphDef()
+    function = graph.graph_def.library.function.add()
+    function.node_def.add(name=name, op="Pack", input=["a", "b"])
+    function.node_def.add(name="reader", op=reader, input=[name + ":output:0"])
+    other = tf.MetaGraphDef()
+    other.CopyFrom(graph)
+    other.graph_def.library.function[0].node_def[0].input[:] = ["b", "a"]
+    beside = module(mutate, "equivalence")._beside_nodes
+    assert (beside(graph) == beside(other)) is same
+
+
+@pytest.mark.unit
 def test_rules_of_equivalence(mutate, clipped):
     equivalence = module(mutate, "equivalence")
     slot, port = module(mutate, "subject").Slot, module(mutate, "plant").Port

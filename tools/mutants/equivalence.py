@@ -25,7 +25,7 @@ A mutant to which no rule applies is not equivalent.
    b. All, Any, Max, Min and Sum of a list of scalars have the same number for any order of the
       list. The first four choose; for Sum TensorFlow promises no order: its kernels add in packets
       and shards that differ between machines.
-       All(Pack(a, b))  ->  All(Pack(b, a))
+       All(Pack(a, b))  ->  All(Pack(b, a)), in a function's body if the conversion added the list
       So has AddN, whatever the order of its inputs: its definition says that it is commutative and
       an aggregate, by which TensorFlow's own optimizer regroups it.
        AddN(a, b, c)  ->  AddN(a, c, b), also in a function's body
@@ -55,6 +55,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.view import GraphView, Port, parse_input
+from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT16, FLOAT32, HALF
 from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS, SWITCHES, VARIABLE_OPS
 from mutants.subject import Subject
@@ -242,10 +243,28 @@ def _beside_nodes(meta_graph: tf.MetaGraphDef) -> bytes:
     rest.CopyFrom(meta_graph)
     del rest.graph_def.node[:]
     for function in rest.graph_def.library.function:
+        listed = _only_reduced(function)
         for node in function.node_def:
-            if node.op == "AddN":
+            if node.op == "AddN" or node.name in listed:
                 node.input[:] = sorted(node.input)
     return serialize(rest)
+
+
+def _only_reduced(function: Any) -> Set[str]:
+    """The lists of scalars in a body that the conversion added, of which the order isn't seen."""
+    names = {
+        node.name
+        for node in function.node_def
+        if node.op == "Pack" and node.name.startswith(SCOPE + "/")
+    }
+    returned = {text.split(":")[0] for text in function.ret.values()}
+    seen = {
+        text.split(":")[0]
+        for node in function.node_def
+        if node.op not in _IN_ANY_ORDER
+        for text in node.input
+    }
+    return names - seen - returned
 
 
 def _different(subject: Subject, view: GraphView) -> Set[str]:
