@@ -49,15 +49,15 @@ class _Effects:
         }
         self.after = self._run_by(sides.after.view, known, body.clips.multiplied)
 
-    def of_scaled(self, body: Any) -> int:
-        """The effects behind all that is multiplied by a loss scale."""
-        steps = {name: body.erasure.step(name) for name in sorted(self._sides.added)}
-        scaled = (
-            self._sides.after.view.inputs(name)[step.slot].node
-            for name, step in steps.items()
-            if step is not None and step.power > 0
-        )
-        return functools.reduce(operator.or_, (self.before.get(name, 0) for name in scaled), 0)
+    def of_scaled(self, body: Any) -> Dict[str, int]:
+        """The effects behind what is multiplied by each loss scale."""
+        found: Dict[str, int] = collections.defaultdict(int)
+        for name in sorted(self._sides.added):
+            step = body.erasure.step(name)
+            if step is not None and step.power > 0:
+                scaled = self._sides.after.view.inputs(name)[step.slot].node
+                found[step.scale] |= self.before.get(scaled, 0)
+        return found
 
     def _has_effect(self, name: str) -> bool:
         node = self._sides.before.view.nodes[name]
@@ -104,7 +104,8 @@ def effect_faults(body: Any) -> Iterator[Fault]:
 def _of_nodes(body: Any, effects: _Effects) -> Iterator[Fault]:
     """Nodes of the original, other than gated writes."""
     sides = body.sides
-    code, scaled = gradient_nodes(sides.before.view), effects.of_scaled(body)
+    code = gradient_nodes(sides.before.view)
+    scaled = functools.reduce(operator.or_, effects.of_scaled(body).values(), 0)
     conditions = (sides.before.conditions, sides.after.conditions)
     flags = _behind_flags(body, effects, itertools.chain(*body.gates.of.values()))
     for name, bits in effects.after.items():
@@ -119,7 +120,9 @@ def _of_gated_writes(body: Any, effects: _Effects) -> Iterator[Fault]:
     """Writes whose values or control inputs run more."""
     scaled = effects.of_scaled(body)
     for name, found in body.gates.of.items():
-        own = effects.before.get(body.erasure.copies.get(name, name), -1) | scaled
+        own = effects.before.get(body.erasure.copies.get(name, name), -1)
+        for scale in frozenset().union(*(mentioned(gate.flag) for gate in found)):
+            own |= scaled.get(scale, 0)
         # A write without inputs that could be dead has its predicate as its value.
         runs = [
             effects.after[gate.value.node] & ~own for gate in found if gate.value != gate.predicate
