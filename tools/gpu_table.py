@@ -17,14 +17,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import pathlib
-import statistics
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from graphmp.timings import Ratio, speedup
+
+# isort: split
+from hlo.shown import kernel_lines, on_tensor_cores
+from measured_text import geometric_mean, said, table
 
 Row = Dict[str, Any]
 Program = Dict[str, Row]  # the rows of a program, by column
@@ -44,8 +46,6 @@ HEADINGS = (
     "loss apart, TensorFlow's own",
 )
 MOST = 6  # kernels
-SHORT = " short kernels"  # in the name of a sum of them, by time_hlo.py
-_LETTERS = 100  # of a kernel's name
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -60,7 +60,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     if unknown:
         parser.error("found %s, accepted: %s" % (", ".join(unknown), ", ".join(found)))
     for name in args.kernels:
-        print("\n".join([*kernel_lines(name, found[name]), ""]))
+        print("\n".join([*kernels_of(name, found[name]), ""]))
     if not args.kernels:
         print("\n".join(text(found, lines)))
     return 0
@@ -87,31 +87,22 @@ def cells_of(name: str, program: Program) -> List[str]:
     return [
         name,
         "%.2f ms" % program[FLOAT32]["ms"],
-        *(said(program, FLOAT32, column) for column in OTHERS),
-        said(program, TF32, HALF),
-        "%.0f%%" % (100 * on_tensor_cores(half)) if half["kernels"] else "-",
+        *(compared(program, FLOAT32, column) for column in OTHERS),
+        compared(program, TF32, HALF),
+        "%.0f%%" % (100 * on_tensor_cores(half["kernels"])) if half["kernels"] else "-",
         "%.2f" % (half["memory"] / program[FLOAT32]["memory"]),
         *("%.1e" % apart(program[FLOAT32], program[column]) for column in (HALF, OWN)),
     ]
 
 
-def said(program: Program, first: str, other: str) -> str:
-    """`1.05 [1.03, 1.07]`: the speed-up of a column over another one."""
-    if first not in program or other not in program:
-        return "-"
-    ratio = against(program, first, other)
-    return "%.2f [%.2f, %.2f]" % (ratio.value, ratio.low, ratio.high)
+def compared(program: Program, first: str, other: str) -> str:
+    """The speed-up of a column over another one, as text."""
+    return said(against(program, first, other) if {first, other} <= set(program) else None)
 
 
 def against(program: Program, first: str, other: str) -> Ratio:
     """The speed-up of a column over another one, with its interval."""
     return speedup(*([[each] for each in program[column]["rounds"]] for column in (first, other)))
-
-
-def on_tensor_cores(row: Row) -> float:
-    """The share of the kernels' time that is spent in those that use Tensor Cores."""
-    total = sum(kernel["milliseconds"] for kernel in row["kernels"])
-    return sum(k["milliseconds"] for k in row["kernels"] if k["tensor_core"]) / total
 
 
 def apart(first: Row, other: Row) -> float:
@@ -127,15 +118,10 @@ def means(found: Sequence[Program]) -> Iterator[Sequence[str]]:
     yield [
         "speed-up of %d" % len(whole),
         *(
-            "%.3f" % mean(against(program, first, HALF).value for program in whole)
+            "%.3f" % geometric_mean([against(program, first, HALF).value for program in whole])
             for first in (FLOAT32, TF32, OWN)
         ),
     ]
-
-
-def mean(values: Iterator[float]) -> float:
-    """The geometric mean."""
-    return math.exp(statistics.mean(map(math.log, values)))
 
 
 def conditions(lines: Sequence[Row]) -> Iterator[str]:
@@ -154,29 +140,11 @@ def conditions(lines: Sequence[Row]) -> Iterator[str]:
     )
 
 
-def kernel_lines(name: str, program: Program) -> Iterator[str]:
+def kernels_of(name: str, program: Program) -> Iterator[str]:
     """The slowest kernels of a program in each column."""
     for column in (column for column in (FLOAT32, *OTHERS) if column in program):
-        row = program[column]
-        total = sum(kernel["milliseconds"] for kernel in row["kernels"])
-        yield "%s, %s: %.2f ms of kernels a step, %.0f%% of it on Tensor Cores" % (
-            name, column, total, 100 * on_tensor_cores(row),
-        )  # fmt: skip
-        for kernel in named_first(row["kernels"]):
-            mark = "*" if kernel["tensor_core"] else " "
-            yield "  %s %8.3f ms  %s" % (mark, kernel["milliseconds"], kernel["name"][:_LETTERS])
-
-
-def named_first(kernels: Sequence[Row]) -> List[Row]:
-    """The slowest kernels, then the sums of short ones."""
-    sums = [kernel for kernel in kernels if kernel["name"].endswith(SHORT)]
-    return [*[kernel for kernel in kernels if kernel not in sums][:MOST], *sums]
-
-
-def table(cells: Sequence[Sequence[str]]) -> List[str]:
-    """The cells as Markdown; the first line is the headings."""
-    rows = ["| %s |" % " | ".join(line) for line in cells]
-    return [rows[0], "|" + "---|" * len(cells[0]), *rows[1:]]
+        yield "%s, %s:" % (name, column)
+        yield from kernel_lines(program[column]["kernels"], MOST)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ and unknown first dimensions of placeholders the size of a batch: XLA lowers no 
 TensorFlow 1, and wants to know the shapes inside of loops ahead. FLAGs are the program's own. Needs
 TensorFlow 2. Prints the size of a batch.
 
-Exit status: 0; 2 for bad usage, TensorFlow 1, or a program that can't be built.
+Exit status: 0; 2 for bad usage or TensorFlow 1.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ from graphmp.graph.io.messages import serialize
 import training  # before TensorFlow: see training.py
 
 # isort: split
+import gallery
 import tensorflow.compat.v1 as tf
-
-EXAMPLES = pathlib.Path(training.__file__).parent
 
 
 class _Built(Exception):
@@ -52,8 +51,8 @@ def main(argv: Optional[List[str]] = None) -> int:
             "found TensorFlow %s, whose while loops are no functions; accepted is TensorFlow 2"
             % tf.__version__
         )
-    if not (EXAMPLES / (args.name + ".py")).exists():
-        parser.error("found no examples/%s.py" % args.name)
+    if args.name not in gallery.programs():
+        parser.error("found %s, accepted: %s" % (args.name, ", ".join(gallery.programs())))
     batch_size = build(args.name, flags)
     write_atomic(args.output, serialize(tf.train.export_meta_graph()))
     print(batch_size)

@@ -129,8 +129,12 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=positive, default=1, metavar="N", help="files compiled at once (default 1)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args(argv)
+    parser.add_argument("--json", action="store_true", help="print a JSON object for each program")
+    args = parser.parse_args(argv)
+    for name, paths in by_program(args.files).items() if args.programs else ():
+        if not paths[0].stem.endswith(".float32"):
+            parser.error("found %s, and no %s.float32.hlo to compare it with" % (paths[0], name))
+    return args
 
 
 def positive(text: str) -> int:

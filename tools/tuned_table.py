@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-import statistics
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Sequence
+
+from measured_text import geometric_mean, said, table
 
 from graphmp.timings import Ratio, speedup
 
@@ -84,14 +85,14 @@ def means(rows: Sequence[Row]) -> Iterator[List[str]]:
         ("without it", lambda row: TUNED),
     ):
         found = ([against(row, of(row), other) for row in rows] for other in (FLOAT32, BYTES, OWN))
-        yield [what, *("%.3f" % _mean(values) for values in found)]
+        yield [what, *("%.3f" % geometric_mean(values) for values in found)]
 
 
 def text(rows: Sequence[Row]) -> List[str]:
     """The table, the means and the conditions of the measurement, in Markdown."""
     cells = [HEADINGS, *map(_cells, rows)]
-    said = ["- " + line for line in conditions(rows)]
-    return [*_lines(cells), "", *_lines(list(means(rows))), "", *said]
+    lines = ["- " + line for line in conditions(rows)]
+    return [*table(cells), "", *table(list(means(rows))), "", *lines]
 
 
 def conditions(rows: Sequence[Row]) -> Iterator[str]:
@@ -125,29 +126,11 @@ def _cells(row: Row) -> List[str]:
     predicted = row["predicted"]
     return [
         row["program"],
-        "%.1f ms" % _mean(rounds[FLOAT32]),
-        *(_said(found.get(name)) for name in (BYTES, TUNED)),
+        "%.1f ms" % geometric_mean(rounds[FLOAT32]),
+        *(said(found.get(name)) for name in (BYTES, TUNED)),
         row["kept"],
-        _said(found.get(OWN)),
+        said(found.get(OWN)),
         "%(converted_ops)d of %(tensor_core_ops)d" % row["coverage"],
         *("%.2f" % predicted[name] for name in _PREDICTIONS.values()),
         str(len(rounds[FLOAT32])),
     ]
-
-
-def _said(ratio: Optional[Ratio]) -> str:
-    """`1.05 [1.03, 1.07]`."""
-    if ratio is None:
-        return "-"
-    interval = "" if ratio.low is None else " [%.2f, %.2f]" % (ratio.low, ratio.high)
-    return "%.2f%s" % (ratio.value, interval)
-
-
-def _lines(cells: Sequence[Sequence[str]]) -> List[str]:
-    rows = ["| %s |" % " | ".join(line) for line in cells]
-    return [rows[0], "|" + "---|" * len(cells[0]), *rows[1:]]
-
-
-def _mean(values: Sequence[float]) -> float:
-    """The geometric mean."""
-    return math.exp(statistics.mean(map(math.log, values))) if values else math.nan

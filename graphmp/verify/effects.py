@@ -48,8 +48,9 @@ class _Effects:
             name: self.before[write] for name, write in originals.items() if write in self.before
         }
         self.after = self._run_by(sides.after.view, known, body.clips.multiplied)
+        self.scaled = self._of_scaled(body)
 
-    def of_scaled(self, body: Any) -> Dict[str, int]:
+    def _of_scaled(self, body: Any) -> Dict[str, int]:
         """The effects behind what is multiplied by each loss scale."""
         found: Dict[str, int] = collections.defaultdict(int)
         for name in sorted(self._sides.added):
@@ -105,7 +106,7 @@ def _of_nodes(body: Any, effects: _Effects) -> Iterator[Fault]:
     """Nodes of the original, other than gated writes."""
     sides = body.sides
     code = gradient_nodes(sides.before.view)
-    scaled = functools.reduce(operator.or_, effects.of_scaled(body).values(), 0)
+    scaled = functools.reduce(operator.or_, effects.scaled.values(), 0)
     conditions = (sides.before.conditions, sides.after.conditions)
     flags = _behind_flags(body, effects, itertools.chain(*body.gates.of.values()))
     for name, bits in effects.after.items():
@@ -118,11 +119,10 @@ def _of_nodes(body: Any, effects: _Effects) -> Iterator[Fault]:
 
 def _of_gated_writes(body: Any, effects: _Effects) -> Iterator[Fault]:
     """Writes whose values or control inputs run more."""
-    scaled = effects.of_scaled(body)
     for name, found in body.gates.of.items():
         own = effects.before.get(body.erasure.copies.get(name, name), -1)
         for scale in frozenset().union(*(mentioned(gate.flag) for gate in found)):
-            own |= scaled.get(scale, 0)
+            own |= effects.scaled.get(scale, 0)
         # A write without inputs that could be dead has its predicate as its value.
         runs = [
             effects.after[gate.value.node] & ~own for gate in found if gate.value != gate.predicate

@@ -195,7 +195,7 @@ class Precision:
 
     @once
     def _counted(self) -> Set[str]:
-        return _counted(self._sides)
+        return _made_of_counts(self._sides)
 
     def _by_element(self, name: str) -> bool:
         return self._after.nodes[name].op in _BY_ELEMENT and self._is_outside(name)
@@ -254,7 +254,7 @@ class Precision:
         )
 
 
-def _counted(sides: Sides) -> Set[str]:
+def _made_of_counts(sides: Sides) -> Set[str]:
     """Nodes of the original made of counts, in variables, and constants alone.
 
     A rate that falls with the steps, for example.

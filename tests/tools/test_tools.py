@@ -37,13 +37,6 @@ LEAST = int("avx512f" in (cpu_flags() or ()))
 
 
 @pytest.fixture
-def tool(monkeypatch):
-    """Import a tool by name, as Python would from its folder."""
-    monkeypatch.syspath_prepend(str(TOOLS))
-    return importlib.import_module
-
-
-@pytest.fixture
 def commands_here(tool, monkeypatch):
     """Run `python -m graphmp` of `time_page` and `time_rewrite` in this process.
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.support.places import ROOT, TOOLS
+from tests.support.places import ROOT
 
 pytestmark = [
     pytest.mark.unit,
     pytest.mark.skipif(tf.__version__ < "2", reason="bfloat16 is measured on TensorFlow 2"),
 ]
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    """Import a tool by name, as Python would from its folder."""
-    monkeypatch.syspath_prepend(str(TOOLS))
-    return importlib.import_module
 
 
 @pytest.mark.parametrize(

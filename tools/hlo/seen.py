@@ -12,6 +12,7 @@ from typing import Callable, Counter, Dict, List, NamedTuple
 import jax
 
 from hlo.program import Program
+from hlo.shown import SHORT
 
 _PRODUCT = re.compile(
     r" = \(?(\w+)\[[\d,]*\][^=]*? "
@@ -91,7 +92,7 @@ def summed_up(found: List[Kernel]) -> List[Kernel]:
             if kernel.milliseconds < least and kernel.tensor_core == tensor_core
         ]
         if short:
-            rows.append(Kernel("%d short kernels" % len(short), sum(short), tensor_core))
+            rows.append(Kernel("%d%s" % (len(short), SHORT), sum(short), tensor_core))
     return sorted(rows, key=lambda kernel: -kernel.milliseconds)
 
 

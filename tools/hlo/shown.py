@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 Row = Dict[str, Any]
+SHORT = " short kernels"  # ends the name of a sum of such
 _MOST_KERNELS = 12
+_LETTERS = 100  # of a kernel's name
 
 
 def shown(found: Dict[str, Any]) -> str:
@@ -52,18 +54,29 @@ def shown(found: Dict[str, Any]) -> str:
                 or "no products",
             ),
         ]
-        lines += _kernel_lines(row["kernels"])
+        lines += kernel_lines(row["kernels"], _MOST_KERNELS)
     return "\n".join(lines) + "\n"
 
 
-def _kernel_lines(kernels: List[Row]) -> List[str]:
-    """The slowest kernels; * marks Tensor Cores."""
+def kernel_lines(kernels: Sequence[Row], most: int) -> List[str]:
+    """The slowest kernels, then the sums of short ones; * marks Tensor Cores."""
     if not kernels:
         return []
     total = sum(kernel["milliseconds"] for kernel in kernels)
-    on = sum(kernel["milliseconds"] for kernel in kernels if kernel["tensor_core"])
-    lines = ["  %.3f ms of kernels a step, %.1f%% on Tensor Cores" % (total, 100 * on / total)]
-    return lines + [
-        "  %s %8.3f ms  %s" % ("*" if k["tensor_core"] else " ", k["milliseconds"], k["name"][:120])
-        for k in kernels[:_MOST_KERNELS]
+    sums = [kernel for kernel in kernels if kernel["name"].endswith(SHORT)]
+    named = [kernel for kernel in kernels if kernel not in sums][:most]
+    return [
+        "  %.3f ms of kernels a step, %.1f%% on Tensor Cores"
+        % (total, 100 * on_tensor_cores(kernels)),
+        *(
+            "  %s %8.3f ms  %s"
+            % ("*" if k["tensor_core"] else " ", k["milliseconds"], k["name"][:_LETTERS])
+            for k in [*named, *sums]
+        ),
     ]
+
+
+def on_tensor_cores(kernels: Sequence[Row]) -> float:
+    """The share of the kernels' time that is spent in those that use Tensor Cores."""
+    total = sum(kernel["milliseconds"] for kernel in kernels)
+    return sum(k["milliseconds"] for k in kernels if k["tensor_core"]) / total
