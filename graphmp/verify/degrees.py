@@ -18,6 +18,7 @@ from typing import (
     List,
     Optional,
     Sequence,
+    Set,
     Tuple,
 )
 
@@ -128,13 +129,14 @@ class Degrees:
         """Compute a node; return the nodes that read a change."""
         self.problems.pop(name, None)
         found = self._outputs(name)
-        changed: List[str] = []
+        outputs: Set[int] = set()  # that have changed
         for output, degree in enumerate(found):
             port = Port(name, output)
             self._look_at(port, degree)
             if degree is not None and self.of.get(port) != degree:
                 self.of[port] = degree
-                changed += [c.node for c in self._view.consumers(name) if c.output == output]
+                outputs.add(output)
+        changed = [c.node for c in self._view.consumers(name) if c.output in outputs]
         slot = _PUTS.get(self._view.nodes[name].op)
         return changed if slot is None else [*changed, *self._put(name, self._in(name)[slot])]
 

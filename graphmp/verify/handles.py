@@ -6,9 +6,10 @@ it.
 
 from __future__ import annotations
 
-from typing import Any, FrozenSet, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from graphmp.graph.structure.view import Port
+from graphmp.once import once
 from graphmp.verify.matcher import Matcher, unusual
 from graphmp.verify.sides import Sides, attribute
 
@@ -72,20 +73,25 @@ class Handles:
 
     def is_the_models(self, name: str) -> bool:
         """Whether a handle belongs to a variable of the original."""
-        shared = _shared(name, self._view.nodes[name])
-        return any(
-            node.op == "VarHandleOp" and _shared(other, node) == shared
-            for other, node in self._sides.before.view.nodes.items()
-        )
+        return _shared(name, self._view.nodes[name]) in self._models
+
+    @once
+    def _models(self) -> Set[str]:
+        """The variables of the original's handles."""
+        nodes = self._sides.before.view.nodes
+        return {_shared(name, node) for name, node in nodes.items() if node.op == "VarHandleOp"}
 
     def named(self, name: str) -> List[str]:
-        """The nodes that refer to a variable."""
-        found = (
-            node
-            for node in self._view.nodes
-            if node in self._sides.added and self._view.nodes[node].op in VARIABLES
-        )
-        return [node for node in found if self.name(Port(node, 0)) == name]
+        """The added nodes that refer to a variable."""
+        return self._nodes_of.get(name, [])
+
+    @once
+    def _nodes_of(self) -> Dict[Optional[str], List[str]]:
+        found: Dict[Optional[str], List[str]] = {}
+        for name, node in self._view.nodes.items():
+            if name in self._sides.added and node.op in VARIABLES:
+                found.setdefault(self.name(Port(name, 0)), []).append(name)
+        return found
 
     def nodes(self, names: FrozenSet[str]) -> FrozenSet[str]:
         """The nodes that refer to some variables, including arguments."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Dict, Iterable, Iterator, List, Set
 
 from graphmp.graph.structure.branches import Conditions, sides
+from graphmp.graph.structure.reach import sources_of
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, READS
@@ -63,10 +64,12 @@ class Order:
         frames, nodes = self._sides.after.frames, self._after.nodes
         for scale in self._scales.dynamic:
             frame = frames.get(scale.finite.node, ())
+            if not frame:
+                continue
             held = [
                 name
                 for name, node in nodes.items()
-                if frame and frames.get(name) == frame and node.op in MERGES
+                if frames.get(name) == frame and node.op in MERGES
             ]
             back = {
                 name: port.node
@@ -79,7 +82,7 @@ class Order:
                 for name, following in back.items()
                 if any(self._follows(following, {node}) for node in scale.adapted)
             }
-            for name in sorted(self._scales.variables) if frame else ():
+            for name in sorted(self._scales.variables):
                 if frames.get(name) == frame and not any(
                     self._follows(name, {merge}) for merge in waits
                 ):
@@ -122,8 +125,9 @@ class Order:
                     more.setdefault(control, set()).add(name)
         for control, constants in self._constants().items():
             more.setdefault(control, set()).update(self._made_of(constants, writes))
-        for control, names in sorted(more.items()):
-            for name in sorted(names - self._before.descendants([control])):
+        bits = sources_of(self._before, sorted(more))
+        for place, (control, names) in enumerate(sorted(more.items())):
+            for name in sorted(name for name in names if not bits.get(name, 0) >> place & 1):
                 self._sides.fault(
                     name,
                     "waits for %s by way of what is added, which it does not in the original"

@@ -121,22 +121,19 @@ class Skips:
 
     def _look_at_pairs(self) -> None:
         """Writes whose values are checked together are written together."""
+        kind_of = {
+            name: (by_value(self._flags[name]), mentioned(self._flags[name])) for name in self.gated
+        }
         kinds: Dict[Tuple[FrozenSet[Port], FrozenSet[str]], List[str]] = {}
-        for name in self.gated:
-            kinds.setdefault(
-                (by_value(self._flags[name]), mentioned(self._flags[name])), []
-            ).append(name)
-        for (looked, scales), names in kinds.items():
-            for other in self.gated:
-                differs = (
-                    by_value(self._flags[other]) != looked
-                    or mentioned(self._flags[other]) != scales
-                )
-                if (
-                    differs
-                    and any(gate.value in looked for gate in self._gates[other])
-                    and any(self._is_beside(other, name) for name in names)
-                ):
+        writing: Dict[Port, List[str]] = {}
+        for name, kind_ in kind_of.items():
+            kinds.setdefault(kind_, []).append(name)
+            for gate in self._gates[name]:
+                writing.setdefault(gate.value, []).append(name)
+        for kind_, names in kinds.items():
+            others = {other for port in kind_[0] for other in writing.get(port, ())}
+            for other in sorted(others):
+                if kind_of[other] != kind_ and any(self._is_beside(other, name) for name in names):
                     self.faults.append(
                         Fault(
                             other,
@@ -152,17 +149,25 @@ class Skips:
         """
         by_values = {name: by_value(self._flags[name]) for name in self.gated}
         by_values = {name: looked for name, looked in by_values.items() if looked}
+        by_looked: Dict[FrozenSet[Port], List[str]] = {}
         for name, looked in by_values.items():
-            values = {gate.value.node for gate in self._gates[name]}
-            before, made_of = (self._view.ancestors(values, control=way) for way in (True, False))
-            for other in sorted(by_values.keys() & before):
-                if (
-                    self._sides.after.state.written(other) & made_of
-                    and not by_values[other] <= looked
-                ):
-                    self.faults.append(
-                        Fault(name, "is written where %s, of which it is made, is skipped" % other)
-                    )
+            by_looked.setdefault(looked, []).append(name)
+        for looked, names in by_looked.items():
+            others = {name for name, theirs in by_values.items() if not theirs <= looked}
+            after = self._view.descendants(others) if others else set()
+            for name in names:
+                values = {gate.value.node for gate in self._gates[name]}
+                if not values.isdisjoint(after):
+                    self._look_at_follower(name, values, others)
+
+    def _look_at_follower(self, name: str, values: Set[str], others: AbstractSet[str]) -> None:
+        """`others`: writes that go by values by which this one doesn't go."""
+        before, made_of = (self._view.ancestors(values, control=way) for way in (True, False))
+        for other in sorted(others & before):
+            if self._sides.after.state.written(other) & made_of:
+                self.faults.append(
+                    Fault(name, "is written where %s, of which it is made, is skipped" % other)
+                )
 
     def _is_beside(self, name: str, other: str) -> bool:
         """Whether one write doesn't precede another, and is run whenever the other is."""
@@ -306,7 +311,7 @@ class Skips:
             return
         steps = {self._body.erasure.copies.get(name, name) for name in of_steps}
         view = self._sides.before.view
-        behind = view.descendants(steps & view.nodes.keys())
+        waited = view.ancestors(view.descendants(steps & view.nodes.keys()))
         for name in self.gated:
             flag = self._flags[name]
             original = self._body.erasure.copies.get(name, name)
@@ -314,7 +319,7 @@ class Skips:
                 mentioned(flag)
                 and original not in steps
                 and name not in self._inside
-                and behind.isdisjoint(view.descendants([original]))
+                and original not in waited
             ):
                 self.faults.append(Fault(name, "goes by the flag of a step that it is no part of"))
 

@@ -26,6 +26,7 @@ from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import GraphView
+from graphmp.graph.structure.walk import reached
 from graphmp.naming import is_own
 from graphmp.once import remembered
 
@@ -99,11 +100,23 @@ def idle_nodes(
         control: if false, control edges are ignored: an optimizer gates its gradients, so that a
             step also runs those that nothing reads.
     """
+
+    def before(name: str) -> List[str]:
+        data = [port.node for port in view.inputs(name)]
+        return [*data, *view.controls(name)] if control else data
+
     found: Set[str] = set()
     for nodes in scopes:
-        needed = view.ancestors((name for name in view.nodes if name not in nodes), control) & nodes
-        found |= nodes - needed if needed else set()
+        read = [name for name in nodes if _is_read_outside(view, name, nodes, control)]
+        if read:
+            found |= nodes - reached(read, before, nodes.__contains__)
     return found
+
+
+def _is_read_outside(view: GraphView, name: str, nodes: AbstractSet[str], control: bool) -> bool:
+    return any(consumer.node not in nodes for consumer in view.consumers(name)) or (
+        control and any(after not in nodes for after in view.control_consumers(name))
+    )
 
 
 def _judged(
@@ -151,6 +164,9 @@ class _Direction:
         self._order = {name: place for place, name in enumerate(whole_order(view))}
         self._after = view.descendants({*claims, *recorded}, control=False)
         self._frames = frames(view)
+        self._of_scope: Dict[str, List[str]] = collections.defaultdict(list)
+        for name, claim in claims.items():
+            self._of_scope[claim.scope].append(name)
 
     def taken(self, claim: NameClaim, nodes: List[str]) -> _Origin:
         """The origin of the gradients that nodes take."""
@@ -183,8 +199,7 @@ class _Direction:
         """
         after = self._view.descendants(nodes, control=False)
         return any(
-            other != claim and other.scope == claim.scope and name in after
-            for name, other in self._claims.items()
+            self._claims[name] != claim and name in after for name in self._of_scope[claim.scope]
         )
 
     def _comes_behind(self, name: str, other: str) -> bool:

@@ -226,6 +226,15 @@ class GraphView:
             starts, lambda name: [consumer.node for consumer in self.consumers(name)], through
         )
 
+    def in_graph_order(self, names: Iterable[str]) -> List[str]:
+        """Those of the names that are nodes, in the order of the graph."""
+        places = self._places
+        return sorted([name for name in names if name in places], key=places.__getitem__)
+
+    @once
+    def _places(self) -> Dict[str, int]:
+        return {name: place for place, name in enumerate(self.nodes)}
+
     @once
     def _data_consumers(self) -> Dict[str, Tuple[Consumer, ...]]:
         consumers: Dict[str, List[Consumer]] = collections.defaultdict(list)

@@ -41,7 +41,7 @@ from typing import (
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Consumer, GraphView, Port
 from graphmp.graph.structure.walk import reached
-from graphmp.once import once
+from graphmp.once import remembered
 from graphmp.policy.homogeneity import Rule, rule
 from graphmp.policy.op_sets import (
     ADDS,
@@ -142,9 +142,10 @@ class Analysis:
             list
         )  # degrees of loop variables; the last guess counts
         self._unscaled_loops: Set[str] = set()
+        self._flows = _flows(self._view)
         self._scaled = self._dependent()
         self._carried = {
-            name: self._floats(name) for name in self._view.nodes if name in self._scaled
+            name: self._floats(name) for name in self._view.in_graph_order(self._scaled)
         }
         self._loop_variables = [name for name in self._carried if self._is_loop_variable(name)]
         self._pass()
@@ -491,19 +492,6 @@ class Analysis:
         """
         return self._code.is_list(port) or port.node in self._flows
 
-    @once
-    def _flows(self) -> Set[str]:
-        """Nodes that pass on the flow of a TensorArray; a loop's gradient adds flows up."""
-
-        def is_array(name: str) -> bool:
-            op = self._view.nodes[name].op
-            return op.startswith("TensorArray") and op not in ARRAY_READS
-
-        return self._view.followed(
-            filter(is_array, self._view.nodes),
-            lambda name: self._view.nodes[name].op in _HANDS_ON or is_array(name),
-        )
-
     def _held_together(self, name: str) -> Set[str]:
         """Nodes that pass on, write or read the same lists, arrays or complex numbers."""
 
@@ -532,3 +520,17 @@ class Analysis:
             return []
         terms = law.terms(sorted(floats) if law.slots is None else law.slots)
         return [[inputs[slot].node for slot in term.slots] for term in terms if term.power > 0]
+
+
+@remembered
+def _flows(view: GraphView) -> Set[str]:
+    """Nodes that pass on the flow of a TensorArray; a loop's gradient adds flows up."""
+
+    def is_array(name: str) -> bool:
+        op = view.nodes[name].op
+        return op.startswith("TensorArray") and op not in ARRAY_READS
+
+    return view.followed(
+        filter(is_array, view.nodes),
+        lambda name: view.nodes[name].op in _HANDS_ON or is_array(name),
+    )

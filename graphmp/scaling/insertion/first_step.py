@@ -58,11 +58,8 @@ def look(
     for loss in losses:
         inside = [
             port
-            for name, node in view.nodes.items()
-            if name in loss.nodes
-            and node.op in allow
-            and not depths.get(name, 0)
-            and name not in hidden
+            for name in view.in_graph_order(loss.nodes)
+            if view.nodes[name].op in allow and not depths.get(name, 0) and name not in hidden
             for port in _half_outputs(view, name, op_defs)
             if not _only_unscaled(view, port)
         ]

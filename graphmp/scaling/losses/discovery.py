@@ -511,14 +511,6 @@ class _Discovery:
         """
         if not self._multiplies:
             return self._comes_back(region)
-        ahead: Dict[Port, Set[Tuple[str, int]]] = {}
-        for name in (
-            name
-            for name, node in self._view.nodes.items()
-            if node.op in self._allow and name not in region
-        ):
-            for slot, port in self._carried(name).items():
-                ahead.setdefault(self._source(port), set()).add((name, slot))
         for name in (name for name in region if self._view.nodes[name].op in self._allow):
             given = {
                 slot: self._source(port)
@@ -526,7 +518,10 @@ class _Discovery:
                 if port != seed and port.node not in region
             }
             shared = {
-                (slot, other) for slot, port in given.items() for other in ahead.get(port, ())
+                (slot, other)
+                for slot, port in given.items()
+                for other in self._multiplied.get(port, ())
+                if other[0] not in region
             }
             after = self._view.descendants([name], control=False) if shared else set()
             before = [
@@ -541,6 +536,15 @@ class _Discovery:
             and not region.isdisjoint(self._gradients)
             and self._comes_back(region)
         )
+
+    @once
+    def _multiplied(self) -> Dict[Port, List[Tuple[str, int]]]:
+        """The matmuls and convolutions that take each value, with the slot."""
+        found: Dict[Port, List[Tuple[str, int]]] = {}
+        for name, node in self._view.nodes.items():
+            for slot, port in self._carried(name).items() if node.op in self._allow else ():
+                found.setdefault(self._source(port), []).append((name, slot))
+        return found
 
     def _multiply(self, region: AbstractSet[str]) -> bool:
         return any(self._view.nodes[name].op in self._allow for name in region)
@@ -583,12 +587,10 @@ def _overlapping(seeds: Sequence[Port], regions: Dict[Port, Set[str]]) -> Iterat
     """Groups of seeds with common descendants."""
     if not seeds:
         return
-    pairs = [
-        (i, j)
-        for i, one in enumerate(seeds)
-        for j, other in enumerate(seeds)
-        if i <= j and (i == j or regions[one] & regions[other])
-    ]
+    pairs = [(place, place) for place in range(len(seeds))]
+    first: Dict[str, int] = {}  # the first seed that leads to a node
+    for place, seed in enumerate(seeds):
+        pairs += {(first.setdefault(name, place), place) for name in regions[seed]}
     ends = np.array(pairs, int).T
     count, group = connected_components(
         coo_matrix((np.ones(len(pairs)), ends), (len(seeds), len(seeds)))

@@ -143,8 +143,7 @@ def _checked(
     }
     whole = [
         port
-        for name in graph.view.nodes
-        if name in last
+        for name in graph.view.in_graph_order(last)
         for port in graph.read_ports(name)
         if graph.is_float(port)
     ]
@@ -184,8 +183,7 @@ def _out_of_lists(graph: TrainingGraph, lists: List[Port], into: AbstractSet[str
     found = [name for name in among if any(graph.is_list(port) for port in graph.view.inputs(name))]
     return [
         port
-        for name in graph.view.nodes
-        if name in found
+        for name in graph.view.in_graph_order(found)
         for port in graph.read_ports(name)
         if graph.is_float(port)
     ]

@@ -70,14 +70,13 @@ def _made_of(
     graph: TrainingGraph, seeds: Sequence[Port], owner: Dict[str, int], number: int
 ) -> Set[int]:
     """The scopes from which seeds are computed, by floating-point numbers."""
-    others = {name: other for name, other in owner.items() if other != number}
 
     def before(port: Port) -> Sequence[Port]:
-        ends = port.node in others or graph.state.is_write(port.node)
+        ends = owner.get(port.node, number) != number or graph.state.is_write(port.node)
         return () if ends else graph.view.inputs(port.node)
 
-    found = reached(seeds, before, graph.is_float) if others else ()
-    return {others[port.node] for port in found if port.node in others}
+    found = reached(seeds, before, graph.is_float) if len(set(owner.values())) > 1 else ()
+    return {owner[port.node] for port in found if port.node in owner} - {number}
 
 
 def _one_step(graph: TrainingGraph, flows: Sequence[GradientFlow]) -> Iterator[Pair]:
@@ -89,9 +88,13 @@ def _one_step(graph: TrainingGraph, flows: Sequence[GradientFlow]) -> Iterator[P
     pairs = {
         pair for numbers in waits.values() for pair in itertools.combinations(sorted(numbers), 2)
     }
+    before = {
+        number: graph.view.ancestors(port.node for port in flows[number].gradients)
+        for number in sorted({number for pair in pairs for number in pair})
+    }
     for one, other in sorted(pairs):
-        if not _waits_for(graph, flows[one], flows[other]) and not _waits_for(
-            graph, flows[other], flows[one]
+        if before[one].isdisjoint(flows[other].direct) and before[other].isdisjoint(
+            flows[one].direct
         ):
             yield one, other
 
@@ -106,11 +109,6 @@ def _groups(graph: TrainingGraph, write: str) -> Iterator[str]:
                 for whole in graph.view.control_consumers(name)
                 if name.startswith(whole + "/")
             )
-
-
-def _waits_for(graph: TrainingGraph, one: GradientFlow, other: GradientFlow) -> bool:
-    """Whether gradients depend on a write of the other call."""
-    return not graph.view.ancestors(port.node for port in one.gradients).isdisjoint(other.direct)
 
 
 def _ahead(

@@ -39,8 +39,7 @@ def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) ->
     )
     leaving = [
         port
-        for name in graph.view.nodes
-        if name in nodes
+        for name in graph.view.in_graph_order(nodes)
         for port in _read_outside(graph, name, nodes)
         if graph.is_float(port)
     ]
@@ -209,8 +208,8 @@ def _seeds(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> Iterato
         return iter(graph.discovered[scope].seeds)
     found = [
         port
-        for name in graph.view.nodes
-        if name in nodes and _is_leaf(name, scope)
+        for name in graph.view.in_graph_order(nodes)
+        if _is_leaf(name, scope)
         for port in _leaf_seed(graph, name)
     ]
     return iter(found or _given_seeds(graph, nodes))

@@ -33,8 +33,8 @@ def kept_ports(
         named.update(port.node for port in loss.gradients)
     wanted = [
         name
-        for name in graph.view.nodes
-        if name in named and scope.degrees.of.get(name) and name not in scope.degrees.rescale
+        for name in graph.view.in_graph_order(named)
+        if scope.degrees.of.get(name) and name not in scope.degrees.rescale
     ]
     for name in wanted:
         if len(graph.outputs(name)) == 1 and graph.is_float(Port(name, 0)):
