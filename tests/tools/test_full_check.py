@@ -105,6 +105,12 @@ def test_a_failed_step_stays_until_it_runs_again(pretend):
     assert "FAILED" not in text and re.search("^ok      times and memory, ", text, re.MULTILINE)
 
 
+def test_a_step_whose_name_begins_as_that_of_one_that_was_ok_runs(pretend):
+    pretend("", "--only=faults in the gallery, by the rewrite")
+    text = pretend("", "--only=faults in the gallery")[1]
+    assert len(re.findall("^ok      faults in the gallery", text, re.MULTILINE)) == 2
+
+
 def test_flags_of_the_corpus_stand_behind_its_folder(pretend, tmp_path):
     pretend()
     commands = [
