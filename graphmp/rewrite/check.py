@@ -77,13 +77,14 @@ def loaded(original: Readable, converted: Readable) -> StoredMetaGraph:
 
 
 def _parts_load(meta_graph: StoredMetaGraph) -> bool:
-    try:
-        return all(
-            _import_error(part) is None
-            for part in parts(meta_graph.graph_def, OpDefs(meta_graph), MOST_AT_ONCE)
-        )
-    except LookupError:
-        return False
+    def load() -> bool:
+        made = parts(meta_graph.graph_def, OpDefs(meta_graph), MOST_AT_ONCE)
+        try:
+            return all(_imported(part) is None for part in made)
+        except LookupError:
+            return False
+
+    return bool(guarded(load, "importing the graph", meta_graph.graph_def))
 
 
 def _import_error(graph_def: tf.GraphDef) -> Optional[str]:

@@ -137,6 +137,11 @@ class StoredNodes(Mapping[str, tf.NodeDef]):
         finally:
             self._held = None
 
+    @property
+    def size(self) -> int:
+        """The bytes of the whole graph."""
+        return len(self._data)
+
     def serialized(self, name: str) -> bytes:
         """A node's binary form, the same bytes for the same node."""
         return _slice(self._data, self._bounds, self._numbers[name])
@@ -204,6 +209,10 @@ class StoredGraphDef:
 
     def __init__(self, rest: tf.GraphDef, nodes: StoredNodes):
         self._rest, self.nodes, self.node = rest, nodes, nodes.values()
+
+    def ByteSize(self) -> int:  # noqa: N802 - a message's method
+        """The bytes of the graph."""
+        return self.nodes.size
 
     def __getattr__(self, name: str) -> Any:
         return _field(self.__dict__.get("_rest"), name)
