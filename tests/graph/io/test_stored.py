@@ -184,8 +184,9 @@ def test_a_stored_graph_is_stored_once_and_copied_apart():
 
 def test_only_fields_are_those_of_the_message():
     kept = stored(trained())
-    for absent in ("SerializeToString", "CopyFrom", "ByteSize", "nothing"):
+    for absent in ("SerializeToString", "CopyFrom", "nothing"):
         assert not hasattr(kept, absent) and not hasattr(kept.graph_def, absent)
+    assert kept.graph_def.ByteSize() == len(kept.data)
     again = copy.copy(kept)
     assert again.data is kept.data and again.collection_def == kept.collection_def
 
