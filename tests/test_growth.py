@@ -18,7 +18,7 @@ from graphmp.policy.policy import Policy
 from graphmp.rewrite import pipeline
 from graphmp.verify import verify
 
-SIZES = (3, 6, 9)  # layers
+SIZES = (2, 4, 6)  # layers
 FEW = 500  # functions that run fewer more lines than this from size to size are left out
 MOST = 1.15  # times as many more lines from the second size to the third as from the first to it
 # Kinds of writes are compared in pairs: 1,000 layers with moving averages take 0.06 s.
