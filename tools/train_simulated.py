@@ -12,9 +12,9 @@ A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Each is converted with 
 precision is simulated, and both graphs are trained by FILE, a program that trains two graphs on the
 same made-up batches and prints JSON. They agree if the median cosine between the changes of their
 variables is at least 0.99, or about `cosine` in ROWS, the similarity that another conversion
-achieves: at most 0.02 lower, and a twentieth of what that one lacks of 1. Where half precision turns
-the changes far, everything does: in a graph with 0.47, loss scales of 4 to 32,768, which change no
-digit, have 0.442 to 0.460. One line per graph.
+achieves: at most 0.02 lower, and a twentieth of what that one lacks of 1. Where half precision
+turns the changes far, everything does: in a graph with 0.47, loss scales of 4 to 32,768, which
+change no digit, have 0.442 to 0.460. One line per graph.
 
 Exit status: 0; 1 if a graph does not train alike or takes longer than --seconds; 2 for bad usage.
 If the original can't be trained on made-up batches, its line only says so.
