@@ -126,14 +126,16 @@ class Skips:
         }
         kinds: Dict[Tuple[FrozenSet[Port], FrozenSet[str]], List[str]] = {}
         writing: Dict[Port, List[str]] = {}
-        for name, kind_ in kind_of.items():
-            kinds.setdefault(kind_, []).append(name)
+        for name, checked in kind_of.items():
+            kinds.setdefault(checked, []).append(name)
             for gate in self._gates[name]:
                 writing.setdefault(gate.value, []).append(name)
-        for kind_, names in kinds.items():
-            others = {other for port in kind_[0] for other in writing.get(port, ())}
+        for checked, names in kinds.items():
+            others = {other for port in checked[0] for other in writing.get(port, ())}
             for other in sorted(others):
-                if kind_of[other] != kind_ and any(self._is_beside(other, name) for name in names):
+                if kind_of[other] != checked and any(
+                    self._is_beside(other, name) for name in names
+                ):
                     self.faults.append(
                         Fault(
                             other,

@@ -50,7 +50,7 @@ def test_half_precision_is_simulated_and_peers_lower_what_is_asked(
     )
     assert (
         capsys.readouterr().out
-        == "images.meta: median cosine 0.9950 of 4 variables, at least 0.8750\n"
+        == "images.meta: median cosine 0.9950 of 4 variables, at least 0.8800\n"
     )
     original, converted = (
         read_graph(str(tmp_path / name)).graph_def for name in ("original.meta", "simulated.meta")
@@ -66,9 +66,7 @@ def test_half_precision_is_simulated_and_peers_lower_what_is_asked(
 @pytest.mark.parametrize(
     "answer, peer, agrees, words",
     [
-        (ALIKE, 0.9, True, "at least 0.8750"),
-        (dict(ALIKE, cosine=[0.1, 0.44]), 0.46, True, "at least 0.4130"),
-        (dict(ALIKE, cosine=[0.1, 0.41]), 0.46, False, "at least 0.4130"),
+        (ALIKE, 0.9, True, "at least 0.8800"),
         (
             dict(ALIKE, cosine=[0.1, 0.97]),
             None,
