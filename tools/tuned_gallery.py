@@ -5,6 +5,7 @@ usage: tuned_gallery.py sizes [NAME...] [--again]
        tuned_gallery.py measure [NAME...] [--seconds N] [--limit N] [--again]
                                 [--clock wall|processor] [--folder FOLDER]
                                 [--graphs FOLDER --batch_size N --results FILE]
+                                [--compute_dtype float16|bfloat16]
        tuned_gallery.py table [--results FILE]
 
     python tools/tuned_gallery.py sizes
@@ -127,6 +128,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         help="for the files of costs (default build/tuned)",
     )
     measuring.add_argument("--clock", choices=CLOCKS, default="wall", help="as for `graphmp tune`")
+    measuring.add_argument(
+        "--compute_dtype", choices=("float16", DTYPE), default=DTYPE, help="default " + DTYPE
+    )
     for flag, default, text in (
         ("--seconds", 75, "for each tuning"),
         ("--limit", 300, "seconds for the rounds of a program"),
@@ -232,16 +236,16 @@ def step(name: str, sizes: Sizes) -> float:
 def converted(name: str, flags: Sequence[str], folder: pathlib.Path, *more: str) -> Row:
     """The report of a program's conversion by the rewrite; its graphs are in the folder."""
     source = ["examples/%s.py" % name, "--", *flags]
-    return command("convert", "--engine=rewrite", "-o", str(folder), *more, *source)
+    return command("convert", DTYPE, "--engine=rewrite", "-o", str(folder), *more, *source)
 
 
-def command(name: str, *arguments: str) -> Row:
+def command(name: str, dtype: str, *arguments: str) -> Row:
     """What a command of graphmp prints with --json.
 
     Raises:
         gallery.Failed: it fails.
     """
-    flags = ["--compute_dtype=" + DTYPE, "--json"]
+    flags = ["--compute_dtype=" + dtype, "--json"]
     status, out, err = gallery.python("-m", "graphmp", name, *flags, *arguments)
     if status:
         raise gallery.Failed("%s: %s" % (" ".join(arguments), gallery.failure(status, err)["text"]))
@@ -295,7 +299,7 @@ def timed(args: argparse.Namespace, size: Row, old: Row, keep_row: Callable[[Row
             converted(size["program"], size["flags"].split(), folder)
         row = old or tuned(args, size, graph)
         with contextlib.ExitStack() as sessions:
-            variants = opened(read_graph(graph), path_of(args, size), size, folder, sessions)
+            variants = opened(read_graph(graph), args, size, folder, sessions)
             ends = time.monotonic() + args.limit
             while tuned_table.widest(row) > tuned_table.WIDTH and time.monotonic() < ends:
                 for name, (wall, processor) in one_round(variants, rounds_of(row)).items():
@@ -309,14 +313,14 @@ def timed(args: argparse.Namespace, size: Row, old: Row, keep_row: Callable[[Row
 
 def opened(
     original: tf.MetaGraphDef,
-    costs: pathlib.Path,
+    args: argparse.Namespace,
     size: Row,
     folder: pathlib.Path,
     sessions: contextlib.ExitStack,
 ) -> Dict[str, Step]:
     """A function that trains a step in each variant, ready to be timed."""
-    by_bytes = graphmp.convert(original, compute_dtype=DTYPE, engine="rewrite")
-    by_times = graphs.by_costs(by_bytes, str(costs))
+    by_bytes = graphmp.convert(original, compute_dtype=args.compute_dtype, engine="rewrite")
+    by_times = graphs.by_costs(by_bytes, str(path_of(args, size)))
     variants = {}
     for name, training in graphs.make(by_bytes, folder, by_times).trainings.items():
         session = sessions.enter_context(TimedSession(training))
@@ -361,20 +365,21 @@ def tuned(args: argparse.Namespace, size: Row, graph: str) -> Row:
 
     Its costs are in the folder, without the fallback of the whole graph.
     """
-    load, path = os.getloadavg()[0], path_of(args, size)
+    load, path, dtype = os.getloadavg()[0], path_of(args, size), args.compute_dtype
     path.parent.mkdir(parents=True, exist_ok=True)
     flags = ["--batch_size=%d" % size["batch_size"], "--seconds=%g" % args.seconds]
     flags += ["--clock=" + args.clock]
-    found = command("tune", "-o", str(path), *flags, graph)
+    found = command("tune", dtype, "-o", str(path), *flags, graph)
     costs = read(str(path))
     path.write_bytes(dumps(replace(costs, faster="")))
     with tempfile.TemporaryDirectory() as out:
-        report = command("convert", "--costs=%s" % path, "-o", out, "--engine=rewrite", graph)
+        converting = ["--costs=%s" % path, "-o", out, "--engine=rewrite", graph]
+        report = command("convert", dtype, *converting)
     return {
         "program": size["program"],
         "flags": size["flags"],
         "tensorflow": tf.__version__,
-        "cpu": gallery.cpu(),
+        "device": costs.machine.device,
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
         "load": round(load, 1),
         "seconds": args.seconds,

@@ -97,7 +97,7 @@ def text(rows: Sequence[Row]) -> List[str]:
 
 def conditions(rows: Sequence[Row]) -> Iterator[str]:
     """Where and how it was measured; and rows that are known less well than they should be."""
-    for what in ("cpu", "tensorflow", "date"):
+    for what in ("device", "tensorflow", "date"):
         yield "%s: %s." % (what, ", ".join(sorted({str(row[what]) for row in rows})))
     most = max((row["load"] for row in rows), default=0.0)
     if most > QUIET:

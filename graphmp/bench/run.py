@@ -194,7 +194,7 @@ class _Bencher:
                     found.append(
                         replace(slower[0], batch_size=each.batch_size)
                         if slower
-                        else _fit(variant, each, process, share, limit)
+                        else _fit(variant, each, process, share, limit, self._on_gpu)
                     )
             if variant == FLOAT32 and all(run.status in (FAILED, TOO_SLOW) for run in found):
                 raise GraphmpError(
@@ -258,9 +258,16 @@ def _at(made: BatchFile) -> str:
 
 
 def _fit(
-    variant: str, made: BatchFile, process: Process, seconds: float, limit: Optional[float]
+    variant: str,
+    made: BatchFile,
+    process: Process,
+    seconds: float,
+    limit: Optional[float],
+    on_gpu: bool,
 ) -> BenchRun:
     try:
+        if on_gpu:  # cuDNN tries the algorithms of each convolution, which may take a minute
+            process.ask("open", variant, made.path, 1)
         memory, shares, alone = process.ask("fit", variant, made.path, seconds, limit=limit)
     except Trouble as trouble:
         return BenchRun(variant, made.batch_size, trouble.status, trouble.message)

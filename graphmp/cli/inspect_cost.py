@@ -36,6 +36,7 @@ def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
         "cast_bytes": costs.CAST_BYTES,
         "saved_bytes": costs.SAVED_BYTES,
         "launch_bytes": costs.LAUNCH,
+        "slow_bytes": costs.SLOW_BYTES,
     }
     lines = _lines(found, args.graph, config.compute_dtype)
     return end(
@@ -50,7 +51,7 @@ def _lines(found: CostReport, name: str, dtype: str) -> List[Line]:
 def _head(found: CostReport, name: str) -> List[Line]:
     """The counted tensors, and sums."""
     from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
-    from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES
+    from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES, SLOW_BYTES
 
     text = (
         "%s; unknown dimensions count as %d, a while loop as %d iterations where the graph names no"
@@ -78,9 +79,11 @@ def _head(found: CostReport, name: str) -> List[Line]:
     )
     model = (
         "an element of a float32 tensor costs %d bytes more to write and to read than one of half"
-        " precision, a cast of it %d; a fused op nothing"
+        " precision, a cast of it %d; a fused op nothing; a kernel that is slow in half precision"
+        " %d for each element of many"
     )
-    return [*lines, ("row", labelled("model", model % (SAVED_BYTES, CAST_BYTES)))]
+    text = model % (SAVED_BYTES, CAST_BYTES, SLOW_BYTES)
+    return [*lines, ("row", labelled("model", text))]
 
 
 def _cut(found: CostReport, dtype: str) -> List[Line]:

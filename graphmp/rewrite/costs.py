@@ -16,6 +16,8 @@
 7. The result of an all-reduce of gradients is sent once more, if it is float32.
 8. Nodes that no step runs (`idle`: mostly gradients of constants) move nothing; a cast only for
    them costs no more than its launch.
+9. An op whose kernel is slow in half precision (`slow_in_half` there) costs 16 bytes for each
+   element that it reads in half, if these are many: more than a cast and float32.
 
 Sizes come from static shapes, unknown dimensions count as 32.
 """
@@ -28,12 +30,14 @@ from graphmp.graph.shapes.shapes import recorded_elements
 from graphmp.graph.structure.frames import is_invariant
 from graphmp.graph.structure.view import Port
 from graphmp.policy import tables
-from graphmp.policy.traits import MOVES_NOTHING, homogeneity
+from graphmp.policy.traits import MOVES_NOTHING, SLOW_IN_HALF, homogeneity
 from graphmp.rewrite.units import TypedGraph
 
 CAST_BYTES = 6  # an element read in one dtype and written in the other
 SAVED_BYTES = 2  # of an element in half instead of float32
 SENT = 100  # bytes in memory for a byte sent: 10 Gbit Ethernet moves 1.25 GB/s
+SLOW_BYTES = 16  # an element read in half by a kernel that is slow in it
+MANY = 1 << 14  # elements below which such a kernel takes no longer than the launch of a cast
 LAUNCH = 64  # bytes for launching one more kernel: among equal costs, the fewest casts win
 
 
@@ -102,7 +106,19 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
             )
         if other and graph.view.nodes[port.node].op != "Const":
             total += cost.down if set(other) - graph.idle else LAUNCH
+    for name in graph.view.nodes:
+        slow = slowness(graph, name)
+        total += slow if slow and graph.units_of(name)[0] in half else 0.0
     return total
+
+
+def slowness(graph: TypedGraph, name: str) -> float:
+    """What half precision costs a node whose kernel is slow in it, in bytes; 0 for other nodes."""
+    if graph.view.nodes[name].op not in SLOW_IN_HALF or name in graph.idle:
+        return 0.0
+    read = graph.view.inputs(name)[0]
+    elements = recorded_elements(graph.view.nodes[read.node], read.output)
+    return float(SLOW_BYTES * elements * graph.trips(name)) if elements >= MANY else 0.0
 
 
 def sends(graph: TypedGraph, name: str) -> bool:

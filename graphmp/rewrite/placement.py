@@ -9,6 +9,7 @@ Source = half, sink = float32; a free group is one vertex. The cost of a cut is 
   consumers, hence x;
 - tensors sent between float32 units on different devices; if both are free, half of that for each;
 - tensors sent by an all-reduce of gradients: source -> u;
+- what a kernel takes longer in half: u -> sink;
 - comparisons and rounding never read a cast made for their sake: consumer -> producer, infinite;
   neither do all-reduces and the nodes that pass gradients to them: gradients that are float32 for a
   reason stay so.
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Set, Tuple
 
 import numpy as np
@@ -33,7 +35,7 @@ from scipy.sparse import csgraph
 from graphmp.graph.structure.view import Port
 from graphmp.policy.reason import CLEAR, INFER, Reason
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
-from graphmp.rewrite.costs import TensorCost, costs, sends
+from graphmp.rewrite.costs import TensorCost, costs, sends, slowness
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.ranges import is_exact
@@ -55,13 +57,27 @@ def place(
     graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
 ) -> List[Paint]:
     """Decide on what painting left free by bytes: HALF or FLOAT for every unit."""
-    arcs = tensor_arcs(graph, groups, painted, compute_dtype, functools.partial(costs, graph))
-    return by_cut(graph, groups, painted, arcs, _by_bytes)
+    arcs = itertools.chain(
+        tensor_arcs(graph, groups, painted, compute_dtype, functools.partial(costs, graph)),
+        _slow_arcs(graph, groups, painted),
+    )
+    return by_cut(graph, groups, painted, arcs, functools.partial(_by_bytes, graph))
 
 
-def _by_bytes(unit: int, p: Paint) -> Reason:
+def _slow_arcs(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> Iterator[Arc]:
+    """The arcs of nodes whose kernels are slow in half precision."""
+    for name in graph.view.nodes:
+        slow = slowness(graph, name)
+        vertex = vertex_of(groups, painted, graph.units_of(name)[0]) if slow else SINK
+        if vertex > SINK:
+            yield vertex, SINK, slow
+
+
+def _by_bytes(graph: TypedGraph, unit: int, p: Paint) -> Reason:
     """The reason of a free unit that the cut leaves in float32."""
-    return Reason(p.reason.kind, "float32 moves fewer bytes here")
+    slow = slowness(graph, graph.units[unit].node)
+    text = "its kernel is slow in half precision" if slow else "float32 moves fewer bytes here"
+    return Reason(p.reason.kind, text)
 
 
 def by_cut(

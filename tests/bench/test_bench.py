@@ -14,7 +14,7 @@ from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORF
 from graphmp.bench.options import Options
 from graphmp.bench.processes.child import Child
 from graphmp.bench.processes.timed_session import TimedSession
-from graphmp.doctor.devices import limits
+from graphmp.doctor.devices import Device, limits
 from graphmp.errors import GraphmpError
 from tests.support.benched import CPU, TF1
 from tests.support.benches import Local
@@ -70,6 +70,24 @@ def test_a_bench(conversion, local):
         and found.accumulation["matmul"]
         and found.notes == limits(CPU, "float16")
     )
+
+
+def test_the_first_step_on_a_gpu_may_take_long(conversion, local, monkeypatch):
+    """There cuDNN tries the algorithms of each convolution: only steps after it are limited."""
+    ask, asked = Local.ask, []
+
+    def watched(self, order, *arguments, limit=None):
+        asked.append((order, arguments[0] if arguments else "", limit))
+        return ask(self, order, *arguments, limit=limit)
+
+    monkeypatch.setattr(Local, "ask", watched)
+    options = Options(seconds=2, batch_sizes=(4,))
+    run.bench(conversion, Device("GPU", (9, 0)), options, {})
+    fits = [place for place, (order, _, _) in enumerate(asked) if order == "fit"]
+    assert len(fits) >= 2 and all(asked[place][2] >= 30 for place in fits)
+    assert [asked[place - 1] for place in fits] == [
+        ("open", asked[place][1], None) for place in fits
+    ]
 
 
 def test_a_batch_size_without_memory_is_a_row(conversion, local, monkeypatch):

@@ -19,10 +19,12 @@ from graphmp.gate.reading import read_graph
 from tests.support.commands import graphmp
 from tests.support.places import ROOT
 
+# They are run, not converted: one's function takes arguments of its own, one converts by hand.
+RUN = ("ps_cluster", "talk_steps")
 EXAMPLES = sorted(
     path.stem
     for path in (ROOT / "examples").glob("*.py")
-    if "def build_training_model" in path.read_text()
+    if "def build_training_model" in path.read_text() and path.stem not in RUN
 )
 SCRIPT = """
 import random

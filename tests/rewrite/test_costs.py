@@ -17,7 +17,7 @@ from graphmp.graph.structure.view import GraphView, Port
 from graphmp.inspect.cost import inspect_cost
 from graphmp.inspect.traffic import moves, traffic
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.costs import LAUNCH, costs, price, stays_in_kernel
+from graphmp.rewrite.costs import LAUNCH, costs, price, slowness, stays_in_kernel
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import decide
 from graphmp.rewrite.units import TypedGraph
@@ -113,6 +113,31 @@ def test_the_price_of_a_choice():
     assert price(painted.graph, set()) == 2 * 16 * 6
 
 
+@pytest.mark.parametrize("rows, slow", [(127, False), (128, True)])
+def test_a_kernel_that_is_slow_in_half_precision(rows, slow):
+    """BiasAddGrad reads `rows` x 128 numbers: float32 if these are many, with one cast for it."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [rows, 64], name="x")
+        hidden = tf.layers.dense(x, 128, tf.nn.relu, name="hidden")
+        loss = tf.reduce_mean(tf.square(tf.layers.dense(hidden, 16, name="out")))
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    meta_graph = exported(graph)
+    bias = "gradients/hidden/BiasAdd_grad/BiasAddGrad"
+    painted = decide(meta_graph, PLAIN, POLICY)[""]
+    (unit,) = painted.graph.units_of(bias)
+    assert (painted.placed[unit].colour == HALF) != slow
+    assert ("its kernel is slow in half" in painted.placed[unit].reason.text) == slow
+    others = [number for number, p in enumerate(painted.placed) if p.colour == HALF]
+    more = price(painted.graph, {*others, unit}) - price(painted.graph, set(others) - {unit})
+    assert slowness(painted.graph, bias) == (16 * rows * 128 if slow else 0)
+    assert (more > 0) == slow
+    assert all(
+        painted.placed[painted.graph.units_of(name)[0]].colour == HALF
+        for name, node in painted.graph.view.nodes.items()
+        if node.op in ("MatMul", "ReluGrad")
+    )
+
+
 def training():
     """A small classifier with a summary beside it, and a batch of unknown size."""
     with tf.Graph().as_default() as graph:
@@ -179,7 +204,12 @@ def test_the_command(tmp_path, capfd):
     found = json.loads(text)
     assert status == 0 and found["schema"] == "graphmp.cost/1"
     assert found["after"]["moved"] < found["before"]["moved"]
-    assert found["model"] == {"cast_bytes": 6, "saved_bytes": 2, "launch_bytes": LAUNCH}
+    assert found["model"] == {
+        "cast_bytes": 6,
+        "saved_bytes": 2,
+        "launch_bytes": LAUNCH,
+        "slow_bytes": 16,
+    }
 
 
 def test_a_graph_without_training_counts_whole(tmp_path, capfd):

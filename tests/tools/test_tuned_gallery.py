@@ -63,7 +63,7 @@ def row(name="lstm", kept="tuned", load=1.0, **rounds):
         "program": name,
         "kept": kept,
         "load": load,
-        "cpu": "CPU",
+        "device": "CPU",
         "tensorflow": "2.21.0",
         "date": "2026-11-24",
         "clock": "wall",

@@ -6,7 +6,7 @@ likes.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Optional
 
 from graphmp.bench.bench import TOO_SLOW
 from graphmp.bench.processes.processes import Process, Trouble
@@ -22,8 +22,9 @@ _TURN = 0.5  # seconds of traced steps of one type before those of the other
 # Steps without a tracer in each turn: at most; seconds for them, unless one takes longer.
 _WHOLE_STEPS = (4, 1.0)
 _CASTS = 0.1  # of the time
-# For the first step in half precision, whichever is most: seconds; this part of the time; in times
-# that of float32.
+# For the first step in half precision on a CPU, which may emulate it, whichever is most: seconds;
+# this part of the time; in times that of float32. On a GPU cuDNN tries the algorithms of each
+# convolution in a first step: AlexNet's took more than 7 s on an H100, a later one in float32 8 ms.
 _PATIENCE = (5.0, 0.25, 5.0)
 Tell = Callable[[float], None]
 
@@ -34,6 +35,7 @@ def measure(
     path: str,
     dtype: str,
     clock: str,
+    on_gpu: bool,
     ends: float,
     tell: Tell,
 ) -> None:
@@ -45,6 +47,7 @@ def measure(
         path: of the batches.
         dtype: the half precision.
         clock: of whole steps.
+        on_gpu: whether a GPU runs them: the time begins after their first steps.
         ends: when the time is up, by `schedule.now`.
         tell: receives the number of seconds left.
 
@@ -55,9 +58,11 @@ def measure(
     traces.start, rows = process.ask("casts", dtype, traces.sizes(), _CASTS * seconds)
     for to, elements, times in rows:
         traces.casts.append((to, elements, times))
-    if not _opened(traces, process, path, seconds):
+    if not _opened(traces, process, path, None if on_gpu else seconds):
         traces.complete = True
         return
+    if on_gpu:
+        ends = schedule.now() + seconds
     number, late = 0, ends + seconds
     order = (FLOAT32, HALF)
     while True:
@@ -73,27 +78,33 @@ def measure(
     traces.complete = True
 
 
-def _opened(traces: Traces, process: Process, path: str, seconds: float) -> bool:
+def _opened(traces: Traces, process: Process, path: str, seconds: Optional[float]) -> bool:
     """Warm up both types; False if the first step in half precision is given up.
 
-    `seconds`: for all that is measured.
+    `seconds`: for all that is measured; None if no first step is given up.
     """
     for variant in (FLOAT32, HALF):
         _ask(process, variant, "open_for_traces", variant)
-    least, part, times = _PATIENCE
-    float32 = _ask(process, FLOAT32, "first_step", FLOAT32, path)
-    limit = max(least, part * seconds, times * float32)
+    limit = _patience(_ask(process, FLOAT32, "first_step", FLOAT32, path), seconds)
     traces.steps[FLOAT32] += _traced(process, FLOAT32, path)
     try:
         process.ask("first_step", HALF, path, limit=limit)
     except Trouble as trouble:
-        if trouble.status != TOO_SLOW:
+        if trouble.status != TOO_SLOW or limit is None:
             raise _failed(HALF, trouble) from None
         traces.given_up = limit
         return False
     for variant in (FLOAT32, HALF):
         _ask(process, variant, "open", WHOLE % variant, path, 1)
     return True
+
+
+def _patience(float32: float, seconds: Optional[float]) -> Optional[float]:
+    """Seconds for the first step in half precision, if they are limited."""
+    if seconds is None:
+        return None
+    least, part, times = _PATIENCE
+    return max(least, part * seconds, times * float32)
 
 
 def _turn(traces: Traces, process: Process, variant: str, path: str, clock: str) -> None:

@@ -141,6 +141,7 @@ class _Tuner:
                 made.path,
                 self._config.compute_dtype,
                 self._options.clock,
+                self._device.on_gpu,
                 ends,
                 lambda left: self._say("timing operations", schedule.now() + left),
             )

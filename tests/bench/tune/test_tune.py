@@ -11,6 +11,7 @@ from graphmp.bench.processes.processes import Trouble
 from graphmp.bench.tune import halving, measure, steps, tune
 from graphmp.bench.tune.options import Options
 from graphmp.bench.tune.tuned import fastest
+from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.policy.dtypes import names_half
 from graphmp.session.steps.casts import measure as measure_casts
@@ -102,6 +103,20 @@ def test_a_step_that_is_too_slow_in_half_precision_stays_float32(
     )
     assert not [row for row in report["warnings"] if row["code"] == "GMP102"]
     assert [row["code"] for row in report["warnings"]].count("GMP120") == 1
+
+
+def test_a_first_step_on_a_gpu_may_take_long(conversion, local, tmp_path, monkeypatch):
+    """There cuDNN tries the algorithms of each convolution."""
+    ask, limits = Local.ask, []
+
+    def watched(self, order, *arguments, limit=None):
+        if order == "first_step":
+            limits.append(limit)
+        return ask(self, order, *arguments, limit=limit)
+
+    monkeypatch.setattr(Local, "ask", watched)
+    found = tune.tune(conversion, Device("GPU", (9, 0)), QUICK, tmp_path / "x.costs")
+    assert limits == [None, None] and found.costs.measurements
 
 
 @pytest.mark.parametrize("at, written", [("tensors", False), ("trace", False), ("steps", True)])

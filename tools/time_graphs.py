@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""Time training graphs in float32, in half precision, and after TensorFlow's own pass, in turns.
+
+usage: time_graphs.py [FILE.meta...] -o FILE.jsonl [--batch_size N] [--seconds N] [--losses N]
+                      [--loss_scale SCALE] [--only VARIANT...] [--lock FILE]
+
+    python tools/time_graphs.py resnet50.meta lstm.meta -o steps.jsonl
+    NVIDIA_TF32_OVERRIDE=0 python tools/time_graphs.py lstm.meta -o full.jsonl --only float32
+    python tools/time_graphs.py -o steps.jsonl
+
+For a GPU, and for whole steps as TensorFlow runs them. `graphmp bench` feeds each step its batch;
+here large batches stay in the GPU's memory, since the copy from numpy hides what a faster step
+gains. For each graph a line of JSON is added to the file:
+
+    rounds     milliseconds of a step by variant and round (a median): float32, float16 and bfloat16
+               (converted), own (TensorFlow's own pass in float16, without a loss scale)
+    kernels    milliseconds of the kernels of a traced step: all, on Tensor Cores, casts, scaling
+    slowest    the slowest of these by name
+    losses     of the first steps, all from the same values and on the same batch
+
+Then all of the file is printed as tables in Markdown. --lock names a file that is locked while the
+device is used, so that other calls can convert their graphs meanwhile. stderr has the time of each
+first step, in which cuDNN tries algorithms, and says which variant can't run and is left out.
+
+Exit status: 0; 1 if a graph can't be timed; 2 for bad usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import fcntl
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import graphmp
+from graphmp.bench import graphs
+from graphmp.bench.bench import GRAPHMP, TENSORFLOW
+from graphmp.bench.kernels.names import uses_tensor_cores
+from graphmp.bench.kernels.profile import kernels_of_run
+from graphmp.bench.kernels.shares import shares
+from graphmp.bench.processes import feeds
+from graphmp.bench.processes.timed_session import TimedSession, TrainingFile
+from graphmp.errors import GraphmpError
+from graphmp.gate.reading import read_graph
+from graphmp.process_memory import collector_paused
+from graphmp.timings import order, speedup
+from graphmp.tuning.machine import this_machine
+
+# isort: split
+import numpy as np
+import tensorflow.compat.v1 as tf
+from measured_text import said, table
+
+Row = Dict[str, Any]
+FLOAT32, FLOAT16, BFLOAT16, OWN = VARIANTS = ("float32", "float16", "bfloat16", "own")
+HEADINGS = {**{name: name for name in VARIANTS}, OWN: "TensorFlow's own"}
+LARGE = 1 << 20  # bytes of a batch's tensor that is kept in the device's memory
+_WARM_UP = 3  # steps of each variant that don't count
+_LEAST, _TURN = 3, 0.25  # steps, and seconds, of a variant in a round
+_SLOWEST = 12  # kernels by name
+_SUFFIX = "_resident"
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Time the graphs. Return the exit status."""
+    args = parse(argv)
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    tf.disable_v2_behavior()
+    failed = False
+    for path in args.graphs:
+        try:
+            row = measured(path, args)
+        except (GraphmpError, tf.errors.OpError, ValueError) as error:
+            say("%s: %s" % (path, str(error)[:300]))
+            failed = True
+            continue
+        with args.output.open("a") as output:
+            output.write(json.dumps(row) + "\n")
+    rows = [json.loads(line) for line in args.output.read_text("utf-8").splitlines()]
+    print("\n".join(text(rows)))
+    return int(failed)
+
+
+def parse(argv: Optional[List[str]]) -> argparse.Namespace:
+    """The parsed command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("graphs", nargs="*", metavar="FILE.meta", help="training graphs")
+    parser.add_argument("-o", "--output", type=pathlib.Path, required=True, metavar="FILE.jsonl")
+    parser.add_argument("--batch_size", type=int, default=32, help="of open dimensions (32)")
+    parser.add_argument("--seconds", type=float, default=8, help="for the rounds of a graph (8)")
+    parser.add_argument("--losses", type=int, default=20, help="steps that are compared (20)")
+    parser.add_argument("--loss_scale", default="dynamic", help="of float16 (dynamic)")
+    parser.add_argument("--only", nargs="+", choices=VARIANTS, default=VARIANTS, help="variants")
+    parser.add_argument("--lock", metavar="FILE", help="lock it while the device is used")
+    return parser.parse_args(argv)
+
+
+def measured(path: str, args: argparse.Namespace) -> Row:
+    """The row of a graph."""
+    original = read_graph(path)
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as sessions:
+        folder = pathlib.Path(name)
+        trainings, losses = made(original, args, folder)
+        sessions.enter_context(locked(args.lock))
+        with TimedSession(trainings[FLOAT32]) as plain:
+            batches = feeds.make(plain, "", [args.batch_size], 0, folder)[0]
+        batch = feeds.read(batches.path, 1)[0]
+        opened = open_all(trainings, batch, folder, sessions)
+        start = {} if FLOAT32 not in opened else values(opened[FLOAT32][0])
+        row = {
+            "program": pathlib.Path(path).stem,
+            "device": this_machine().device,
+            "tensorflow": tf.__version__,
+            "batch_size": batches.batch_size,
+            "rounds": {name: [] for name in opened},
+            "losses": {
+                name: first_losses(*each, start, losses, args.losses)
+                for name, each in opened.items()
+            },
+        }
+        number, ends = 0, time.monotonic() + args.seconds
+        while number < _LEAST or time.monotonic() < ends:
+            for name in order(list(opened), number):
+                row["rounds"][name].append(round(1e3 * turn(*opened[name]), 4))
+            number += 1
+        row["kernels"], row["slowest"] = {}, {}
+        for name, (session, fed) in opened.items():
+            row["kernels"][name], row["slowest"][name] = kernels(session, fed, name != FLOAT32)
+        return row
+
+
+def made(
+    original: tf.MetaGraphDef, args: argparse.Namespace, folder: pathlib.Path
+) -> Tuple[Dict[str, TrainingFile], List[Row]]:
+    """The graphs by variant, and the losses of the report."""
+    found: Dict[str, TrainingFile] = {}
+    for dtype in (FLOAT16, BFLOAT16):
+        if dtype == BFLOAT16 and dtype not in args.only:
+            continue
+        scale = args.loss_scale if dtype == FLOAT16 else "none"
+        conversion = graphmp.convert(
+            original, compute_dtype=dtype, engine="rewrite", loss_scale=scale
+        )
+        (folder / dtype).mkdir()
+        each = graphs.make(conversion, folder / dtype).trainings
+        if dtype == FLOAT16:
+            found[FLOAT32] = each[FLOAT32]
+            report = conversion.report["losses"]
+            if TENSORFLOW in each:
+                found[OWN] = each[TENSORFLOW]
+        found[dtype] = each[GRAPHMP]
+    return {name: found[name] for name in VARIANTS if name in args.only and name in found}, report
+
+
+@contextlib.contextmanager
+def locked(path: Optional[str]) -> Iterator[None]:
+    """Wait for a file's lock and hold it."""
+    if not path:
+        yield
+        return
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def open_all(
+    trainings: Dict[str, TrainingFile],
+    batch: Row,
+    folder: pathlib.Path,
+    sessions: contextlib.ExitStack,
+) -> Dict[str, Tuple[TimedSession, Row]]:
+    """A session of each variant that runs, with what a step is still fed."""
+    found = {}
+    for name, training in trainings.items():
+        try:
+            kept, fed = resident(training, batch, folder / (name + ".meta"))
+            session = sessions.enter_context(TimedSession(kept))
+            for tensor in set(batch) - set(fed):
+                session.session.run(
+                    tensor.split(":")[0] + _SUFFIX + "/assign",
+                    {tensor.split(":")[0] + _SUFFIX + "/value:0": batch[tensor]},
+                )
+            began = time.perf_counter()
+            session.step(fed)
+            say("%s: first step %.1f s" % (name, time.perf_counter() - began))
+            for _ in range(_WARM_UP):
+                session.step(fed)
+            found[name] = session, fed
+        except (tf.errors.OpError, ValueError) as error:
+            say("%s can't run: %s" % (name, str(error)[:300]))
+    return found
+
+
+def resident(training: TrainingFile, batch: Row, path: pathlib.Path) -> Tuple[TrainingFile, Row]:
+    """A graph whose large float placeholders are variables, and what else it is fed."""
+    meta_graph = read_graph(training.path)
+    large = {
+        tensor.split(":")[0]: value
+        for tensor, value in batch.items()
+        if np.asarray(value).dtype == np.float32 and np.asarray(value).nbytes >= LARGE
+    }
+    for node in list(meta_graph.graph_def.node):
+        if node.name in large:
+            add_variable(meta_graph.graph_def, node, np.asarray(large[node.name]).shape)
+    path.write_bytes(meta_graph.SerializeToString())
+    fed = {tensor: value for tensor, value in batch.items() if tensor.split(":")[0] not in large}
+    return training._replace(path=str(path)), fed
+
+
+def add_variable(graph_def: tf.GraphDef, node: tf.NodeDef, shape: Tuple[int, ...]) -> None:
+    """Make a placeholder the Identity of a new variable, with a placeholder of its value."""
+    name = node.name + _SUFFIX
+    with tf.Graph().as_default() as graph:
+        variable = tf.raw_ops.VariableV2(
+            shape=shape, dtype=tf.float32, container="", shared_name="", name=name
+        )
+        value = tf.placeholder(tf.float32, shape, name=name + "/value")
+        tf.raw_ops.Assign(
+            ref=variable, value=value, validate_shape=True, use_locking=True, name=name + "/assign"
+        )
+    graph_def.node.extend(graph.as_graph_def().node)
+    node.op = "Identity"
+    node.input[:] = [name]
+    for attribute in list(node.attr):
+        del node.attr[attribute]
+    node.attr["T"].type = tf.float32.as_datatype_enum
+
+
+def values(session: TimedSession) -> Row:
+    """The values of all variables of a graph."""
+    names = [
+        node.name
+        for node in session.graph.get_operations()
+        if node.type in ("VariableV2", "Variable") and not node.name.endswith(_SUFFIX)
+    ]
+    return dict(zip(names, session.session.run([name + ":0" for name in names])))
+
+
+def first_losses(
+    session: TimedSession, fed: Row, start: Row, losses: List[Row], count: int
+) -> List[float]:
+    """The sum of the losses in the first steps from some values of the variables."""
+    by_variable = {
+        node.inputs[0].op.name: node
+        for node in session.graph.get_operations()
+        if node.type == "Assign"
+    }
+    for name, value in start.items():
+        if name in by_variable:
+            session.session.run(by_variable[name], {by_variable[name].inputs[1]: value})
+    tensors = [name.split(":")[0] + ":0" for loss in losses for name in loss["loss"]]
+    found = []
+    for _ in range(count):
+        each = session.session.run([tensors, session.targets], fed)[0]
+        found.append(float(sum(np.sum(value) for value in each)))
+    return found
+
+
+def turn(session: TimedSession, fed: Row) -> float:
+    """Seconds of a step: the median of a few."""
+    found: List[float] = []
+    with collector_paused():
+        while len(found) < _LEAST or sum(found) < _TURN:
+            began = time.perf_counter()
+            session.step(fed)
+            found.append(time.perf_counter() - began)
+    return statistics.median(found)
+
+
+def kernels(session: TimedSession, fed: Row, reduced: bool) -> Tuple[Row, List[Any]]:
+    """Milliseconds of the kernels of a step by their kind, and the slowest by name."""
+    trace = session.traced(fed)
+    parts = shares(trace, session.view.graph_def)
+    by_name: Dict[str, float] = collections.defaultdict(float)
+    for each in kernels_of_run(trace).values():
+        for kernel in each:
+            by_name[kernel.name] += kernel.microseconds / 1e3
+    fast = sum(value for name, value in by_name.items() if uses_tensor_cores(name, reduced))
+    found = {"gpu": 1e3 * parts.gpu, "tensor_cores": fast, "all": 1e3 * parts.total}
+    found.update(products=1e3 * parts.products, casts=1e3 * parts.casts)
+    found["scaling"] = 1e3 * parts.scaling
+    slowest = sorted(by_name.items(), key=lambda item: -item[1])[:_SLOWEST]
+    return (
+        {name: round(value, 4) for name, value in found.items()},
+        [[name[:100], round(value, 4)] for name, value in slowest],
+    )
+
+
+def say(what: str) -> None:
+    """Tell how it goes."""
+    print("time_graphs: " + what, file=sys.stderr, flush=True)
+
+
+def text(rows: Sequence[Row]) -> Iterator[str]:
+    """The speed-ups, the kernels, and the conditions of the measurement."""
+    first = ["program", "float32", *(HEADINGS[name] for name in VARIANTS[1:])]
+    yield from table([first, *(speedups(row) for row in rows)])
+    yield ""
+    kinds = ["kernels of a step", "", "all", "on Tensor Cores", "casts", "scaling"]
+    yield from table([kinds, *(cells for row in rows for cells in kernels_of(row))])
+    yield ""
+    for what in ("device", "tensorflow"):
+        yield "- %s: %s." % (what, ", ".join(sorted({row[what] for row in rows})))
+
+
+def speedups(row: Row) -> List[str]:
+    """The cells of a program: a float32 step, and the speed-up of each other variant."""
+    rounds = {name: [[each] for each in found] for name, found in row["rounds"].items()}
+    return [
+        row["program"],
+        "%.1f ms" % statistics.median(row["rounds"][FLOAT32]),
+        *(
+            said(speedup(rounds[FLOAT32], rounds[name]) if name in rounds else None)
+            for name in VARIANTS[1:]
+        ),
+    ]
+
+
+def kernels_of(row: Row) -> Iterator[List[str]]:
+    """The cells of the kernels of each variant."""
+    for name, found in row["kernels"].items():
+        kinds = (found[kind] for kind in ("all", "tensor_cores", "casts", "scaling"))
+        yield [row["program"], HEADINGS[name], *("%.1f ms" % each for each in kinds)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
