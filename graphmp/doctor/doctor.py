@@ -163,6 +163,12 @@ def numpy_limit(facts: Installation) -> Optional[str]:
 def keras(facts: Installation) -> List[Finding]:
     """TensorFlow 1 code needs Keras 2, the package tf-keras since TensorFlow 2.16."""
     package, version = facts.probe["keras"], facts.tensorflow
+    if not package or (version >= (2, 16) and "tf-keras" not in facts.packages):
+        found = "Keras 3, which has no TensorFlow 1 layers" if package else "none"
+        cure = "pip install --no-deps 'tf-keras==%s.*'" % text(version)
+        return [
+            Finding("Keras", found + ": tf.layers and tf.keras fail without tf-keras", False, cure)
+        ]
     if facts.keras_too_late and version >= (2, 16):
         cure = "import graphmp first, or set TF_USE_LEGACY_KERAS=1"
         return [
@@ -172,9 +178,6 @@ def keras(facts: Installation) -> List[Finding]:
         ]
     if package == "tf_keras":
         return [Finding("Keras", "Keras 2, from tf-keras %s" % facts.packages.get("tf-keras", ""))]
-    if not package:
-        cure = "pip install --no-deps 'tf-keras==%s.*'" % text(version)
-        return [Finding("Keras", "none: tf.layers and tf.keras fail without tf-keras", False, cure)]
     if package == "keras" and version >= (2, 16):
         return [
             Finding(

@@ -165,6 +165,18 @@ FAILS = {
         "none",
         "'tf-keras==2.21.*'",
     ),
+    "Keras 3 alone": (
+        changed(probe={"keras": "keras"}, without=["tf-keras"], keras_too_late=True),
+        "Keras",
+        "Keras 3, which has no TensorFlow 1 layers: tf.layers and tf.keras fail without tf-keras",
+        "'tf-keras==2.21.*'",
+    ),
+    "no Keras": (
+        changed(probe={"keras": ""}, without=["tf-keras"], keras_too_late=True),
+        "Keras",
+        "none",
+        "'tf-keras==2.21.*'",
+    ),
     "Keras too late": (
         changed(keras_too_late=True),
         "Keras",
