@@ -209,6 +209,8 @@ def _head(found: Tuned) -> str:
 
 def _rows(found: Tuned) -> Iterator[List[str]]:
     """The machine, what was measured, and how well it predicts."""
+    from graphmp.rewrite.times_as_reasons import duration
+
     costs, report = found.costs, found.report
     assert costs is not None
     yield [
@@ -226,6 +228,10 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
             "" if costs.complete else "; interrupted before the end",
         ),
     ]
+    given_up = [time_ for time_ in costs.steps.values() if math.isinf(time_.high)]
+    if given_up:
+        text = "float32: the first step in %s takes more than %s, so that no other one was timed"
+        yield ["kept", text % (costs.compute_dtype, duration(given_up[0].nanoseconds))]
     if costs.float32_nodes:
         text = "%d nodes are better in float32 than by %s, by timed steps"
         yield ["regions", text % (len(costs.float32_nodes), costs.faster)]

@@ -10,8 +10,10 @@ import pathlib
 import pytest
 
 from graphmp.bench import run as bench_run
+from graphmp.bench.bench import TOO_SLOW
 from graphmp.bench.options import PROCESSOR, WALL
 from graphmp.bench.processes import accumulation
+from graphmp.bench.processes.processes import Trouble
 from graphmp.bench.tune import measure, steps
 from graphmp.cli import terminal
 from graphmp.cli.tune import _doubt
@@ -19,7 +21,7 @@ from graphmp.conversion.source import names_a_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.timings import Ratio
 from graphmp.tuning import files
-from graphmp.tuning.costs import Machine
+from graphmp.tuning.costs import HALF, Machine
 from tests.support.bench_command import SHORT, TF1
 from tests.support.benches import Local
 from tests.support.classifiers import classifier
@@ -86,6 +88,24 @@ def test_text(here, capfd):
     (traced,) = [line for line in lines if line.startswith("traced")]
     assert traced.endswith("steps only, times are rough: give more --seconds")
     assert files.read("x.costs").source == "train.meta"
+
+
+def test_a_step_in_half_precision_that_is_given_up_is_said(here, capfd, monkeypatch):
+    ask = Local.ask
+
+    def slow(self, order, *arguments, limit=None):
+        if order == "first_step" and arguments[0] == HALF:
+            raise Trouble(TOO_SLOW, "too slow")
+        return ask(self, order, *arguments, limit=limit)
+
+    monkeypatch.setattr(Local, "ask", slow)
+    flags = ["-o", "slow.costs", "--seconds=1", "--compute_dtype=" + DTYPE]
+    status, out, _ = command(capfd, "tune", "train.meta", *flags)
+    assert status == 0
+    (kept,) = [line for line in out.splitlines() if line.startswith("kept ")]
+    assert kept.split(None, 1)[1] == (
+        "float32: the first step in float16 takes more than 5 s, so that no other one was timed"
+    )
 
 
 def test_json(here, capfd):
