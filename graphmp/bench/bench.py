@@ -20,6 +20,7 @@ runs: one for each variant and batch size:
     peak_bytes, peak_source: of TensorFlow's tensors; "allocator" or "run metadata" (of one step)
     peak_rss_bytes: of the process
     kernels: milliseconds of one traced step: total, products, casts, scaling, misfits, gpu
+    ops: milliseconds in that step by op, of what is no product, no cast and no scaling
 only_converted: batch sizes that the conversion runs and float32 has no memory for
 causes: batch size -> likely causes of a speed-up below 1.2, the largest first: kind, share (of the
     step), text
@@ -96,6 +97,7 @@ class BenchRun:
         rounds: seconds of each step, by round.
         memory: its peak memory.
         shares: shares of a step's time.
+        ops: seconds of a step by op, of what the shares don't name.
         apart: whether the variants' sessions were opened one at a time, for lack of memory.
         alone: seconds of a step when it ran alone, from very few steps.
         warmup: steps before the timed ones.
@@ -108,6 +110,7 @@ class BenchRun:
     rounds: Sequence[Sequence[float]] = ()
     memory: Optional[ProcessMemory] = None
     shares: Optional[Shares] = None
+    ops: Mapping[str, float] = field(default_factory=dict)
     apart: bool = False
     alone: float = 0.0
     warmup: int = 0
@@ -213,6 +216,8 @@ class Bench:
                 ours.shares,
                 self._waiting(base),
                 self.device.on_gpu,
+                base.ops,
+                ours.ops,
             )
         )
 
@@ -309,6 +314,7 @@ class Bench:
             "peak_source": run.memory.source if run.memory else None,
             "peak_rss_bytes": run.memory.rss if run.memory else None,
             "kernels": _milliseconds(run.shares._asdict()) if run.shares else None,
+            "ops": _milliseconds(run.ops),
         }
 
 

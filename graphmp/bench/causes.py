@@ -9,21 +9,25 @@
 5. Casts between float32 and half precision.
 6. Loss scaling: unscale, finite check, clip and skip.
 7. Shapes: dimensions that are no multiples of 8, on a GPU.
+8. Slower ops: other ops whose kernels take longer in half precision than in float32.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, List, NamedTuple, Optional
+from typing import Callable, Iterator, List, Mapping, NamedTuple, Optional
 
 from graphmp.bench.kernels.shares import Shares
 
-INPUT, IDLE, KERNELS, FEW_PRODUCTS, CASTS, SCALING, SHAPES = (
+INPUT, IDLE, KERNELS, FEW_PRODUCTS, CASTS, SCALING, SHAPES, SLOWER = (
     "input pipeline", "GPU idle", "kernels", "few matmuls", "casts", "loss scaling", "shapes",
+    "slower ops",
 )  # fmt: skip
 ENOUGH = 1.2  # a speed-up that needs no explanation
 _LEAST = 0.05  # of a step; cheaper causes aren't named
 _LEAST_OTHER_WORK = 0.25  # of the float32 step
 _AS_SLOW = 0.9  # of the float32 kernels' seconds
+_SLOWER = 1.2  # times an op's seconds in float32
+_NAMED = 3  # ops
 
 
 class MeasuredStep(NamedTuple):
@@ -36,6 +40,8 @@ class MeasuredStep(NamedTuple):
         converted: shares of the converted graph's.
         waiting: seconds that a step waits for its input; None if not measured.
         on_gpu: whether a GPU computes.
+        float32_ops: seconds of the original's step by op, of what the shares don't name.
+        converted_ops: of the converted graph's.
     """
 
     step: float
@@ -44,6 +50,8 @@ class MeasuredStep(NamedTuple):
     converted: Shares
     waiting: Optional[float]
     on_gpu: bool
+    float32_ops: Mapping[str, float] = {}
+    converted_ops: Mapping[str, float] = {}
 
 
 class Cause(NamedTuple):
@@ -155,6 +163,22 @@ def _shapes(m: MeasuredStep) -> Iterator[Cause]:
         yield Cause(SHAPES, share, text % (_ms(m.converted.misfits), _ms(m.converted.products)))
 
 
+def _slower(m: MeasuredStep) -> Iterator[Cause]:
+    added = {
+        op: seconds - m.float32_ops[op]
+        for op, seconds in m.converted_ops.items()
+        if op in m.float32_ops and seconds > _SLOWER * m.float32_ops[op]
+    }
+    share = sum(added.values()) / m.converted.total if m.converted.total else 0.0
+    if share >= _LEAST:
+        worst = sorted(added, key=lambda op: -added[op])[:_NAMED]
+        times = (
+            "%s takes %s, in float32 %s" % (op, _ms(m.converted_ops[op]), _ms(m.float32_ops[op]))
+            for op in worst
+        )
+        yield Cause(SLOWER, share, "; ".join(times))
+
+
 _LOOKS: List[Callable[[MeasuredStep], Iterator[Cause]]] = [
     _input,
     _idle,
@@ -163,6 +187,7 @@ _LOOKS: List[Callable[[MeasuredStep], Iterator[Cause]]] = [
     _casts,
     _scaling,
     _shapes,
+    _slower,
 ]
 
 

@@ -268,7 +268,7 @@ def _fit(
     try:
         if on_gpu:  # cuDNN tries the algorithms of each convolution, which may take a minute
             process.ask("open", variant, made.path, 1)
-        memory, shares, alone = process.ask("fit", variant, made.path, seconds, limit=limit)
+        memory, shares, ops, alone = process.ask("fit", variant, made.path, seconds, limit=limit)
     except Trouble as trouble:
         return BenchRun(variant, made.batch_size, trouble.status, trouble.message)
     return BenchRun(
@@ -277,6 +277,7 @@ def _fit(
         TIMED,
         memory=ProcessMemory(*memory),
         shares=Shares(*shares),
+        ops=ops,
         alone=alone,
     )
 

@@ -13,10 +13,11 @@ from graphmp.bench.causes import (
     KERNELS,
     SCALING,
     SHAPES,
+    SLOWER,
     MeasuredStep,
     causes,
 )
-from graphmp.bench.kernels.shares import Shares, is_product, shares
+from graphmp.bench.kernels.shares import Shares, is_product, other_ops, shares
 from tests.support.benched import FAST
 from tests.support.classifiers import classifier
 
@@ -53,6 +54,7 @@ def test_shares_of_a_step():
         Shares(100e-6, 40e-6, 15e-6, 5e-6, 40e-6, 0.0)
     )  # 3 examples are no multiple of 8
     assert found.share("casts") == pytest.approx(0.15) and Shares().share("casts") == 0
+    assert other_ops(trace) == {"Relu": pytest.approx(40e-6)}
 
 
 def test_kernels_on_a_gpu_are_those_of_its_streams():
@@ -116,6 +118,20 @@ STEP = MeasuredStep(0.010, "float16", FAST, FAST._replace(products=0.004, total=
 def test_causes_by_what_they_cost(changes, kinds):
     found = causes(STEP._replace(**changes))
     assert [(cause.kind, pytest.approx(cause.share)) for cause in found] == kinds
+
+
+@pytest.mark.parametrize(
+    "after, share",
+    [(dict(Relu=0.0012, Mul=0.001), None), (dict(Relu=0.0021, Mul=0.001, Sin=1.0), 0.22)],
+)
+def test_ops_that_are_slower_in_half_precision(after, share):
+    """Their added time counts, against all kernels; ops that float32 doesn't run aren't compared."""
+    before = dict(Relu=0.001, Mul=0.001)
+    found = causes(STEP._replace(float32_ops=before, converted_ops=after))
+    assert [(cause.kind, pytest.approx(cause.share)) for cause in found] == (
+        [] if share is None else [(SLOWER, share)]
+    )
+    assert [cause.text for cause in found] in ([], ["Relu takes 2.1 ms, in float32 1 ms"])
 
 
 def test_causes_have_their_numbers():

@@ -1,9 +1,12 @@
-"""Shares of a step's time by TensorFlow's trace: matmuls and convolutions, casts, loss scaling."""
+"""Shares of a step's time by TensorFlow's trace.
+
+Matmuls and convolutions, casts, loss scaling, and other ops by name.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, Dict, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -61,6 +64,16 @@ def shares(run_metadata: tf.RunMetadata, graph_def: tf.GraphDef) -> Shares:
         sum(seconds_by_op(_part(run_metadata, lambda node: node in unfit)).values()),
         sum(seconds_by_op(on_gpu).values()),
     )
+
+
+def other_ops(run_metadata: tf.RunMetadata) -> Dict[str, float]:
+    """Seconds by op of what is no product, no cast and no loss scaling."""
+    model = _part(run_metadata, lambda node: not node.startswith(SCOPE + "/"))
+    return {
+        op: value
+        for op, value in seconds_by_op(model).items()
+        if op != "Cast" and not is_product(op)
+    }
 
 
 def is_product(op: str) -> bool:

@@ -18,7 +18,7 @@ from typing import IO, Any, Dict, Iterator, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY, TOO_SLOW
-from graphmp.bench.kernels.shares import shares
+from graphmp.bench.kernels.shares import other_ops, shares
 from graphmp.bench.options import WALL
 from graphmp.bench.processes import accumulation, feeds, memory, pipeline
 from graphmp.bench.processes.processes import END, ENDED, says_no_memory
@@ -84,7 +84,7 @@ class Child:
         return accumulation.errors(dtype)
 
     def fit(self, variant: str, path: str, seconds: float) -> List[Any]:
-        """Run a variant alone: its memory, the shares of its step, and the time of a step.
+        """Run a variant alone: its memory, its step's shares and other ops, the time of a step.
 
         It takes about `seconds`: fewer steps are traced if they are long. The session stays open
         for other batches.
@@ -98,8 +98,9 @@ class Child:
             while len(traces) < _TRACES and time.monotonic() + alone[0] < ends:
                 traces.append(training.traced(batch))
             peak = max(sum(peak_bytes(trace).values()) for trace in traces)
-            found = [shares(trace, training.view.graph_def) for trace in traces]
-            return [memory.measured(peak), min(found, key=lambda parts: parts.total), alone[0]]
+            found = [(shares(trace, training.view.graph_def), trace) for trace in traces]
+            parts, quickest = min(found, key=lambda pair: pair[0].total)
+            return [memory.measured(peak), parts, other_ops(quickest), alone[0]]
         except Exception:
             self.close(variant)
             raise

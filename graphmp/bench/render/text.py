@@ -213,4 +213,8 @@ _ADVICE: Dict[str, _Advice] = {
         "a fixed --loss_scale=128 needs no check of each gradient"
     ),
     causes.SHAPES: lambda bench, inspect: "%s, which lists the dimensions" % inspect,
+    causes.SLOWER: lambda bench, inspect: (
+        "graphmp tune %s -o machine.costs, then --costs=machine.costs"
+        % shlex.quote(printable(bench.source))
+    ),
 }

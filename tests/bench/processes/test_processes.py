@@ -87,11 +87,13 @@ def test_a_process_out_of_memory_is_an_answer_and_the_next_one_starts_anew(tmp_p
             with pytest.raises(Trouble) as caught:
                 process.ask("fit", FLOAT32, large[2], 1.0)
             assert caught.value.status == OUT_OF_MEMORY
-            found, parts, seconds = process.ask("fit", FLOAT32, small[2], 1.0)
+            found, parts, ops, seconds = process.ask("fit", FLOAT32, small[2], 1.0)
             assert (
                 ProcessMemory(*found).peak > 0
                 and ProcessMemory(*found).rss > 10**8
                 and Shares(*parts).products > 0
+                and sum(ops.values()) < Shares(*parts).total
+                and min(ops.values()) >= 0
                 and 0 < seconds < 10
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from scipy import stats
@@ -114,7 +115,7 @@ def test_json_has_what_its_docstring_says():
     )
     first, second, third, _ = found["runs"]
     assert set(first) == {
-        "apart", "batch_size", "examples_per_second", "kernels", "message", "milliseconds", "peak_bytes", "peak_rss_bytes", "peak_source", "rounds",
+        "apart", "batch_size", "examples_per_second", "kernels", "message", "milliseconds", "ops", "peak_bytes", "peak_rss_bytes", "peak_source", "rounds",
         "speedup", "status", "variant",
     }  # fmt: skip
     assert set(first["milliseconds"]) == {
@@ -201,6 +202,16 @@ SLOW, OTHER = FAST._replace(casts=0.005, products=0.001), FAST._replace(products
             [timed(FLOAT32, 32), timed(GRAPHMP, 32, 1.1, SLOW)],
             {},
             "graphmp inspect model.meta, which lists what keeps the casts",
+        ),
+        (
+            [
+                replace(timed(FLOAT32, 32), ops={"Relu": 0.0001}),
+                replace(
+                    timed(GRAPHMP, 32, 1.1, FAST._replace(products=0.004)), ops={"Relu": 0.005}
+                ),
+            ],
+            {},
+            "graphmp tune model.meta -o machine.costs, then --costs=machine.costs",
         ),
         (
             [timed(FLOAT32, 32), timed(GRAPHMP, 32)],
