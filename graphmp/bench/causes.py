@@ -9,7 +9,7 @@
 5. Casts between float32 and half precision.
 6. Loss scaling: unscale, finite check, clip and skip.
 7. Shapes: dimensions that are no multiples of 8, on a GPU.
-8. Slower ops: other ops whose kernels take longer in half precision than in float32.
+8. Slower ops: other ops that may be half, whose kernels take longer in it than in float32.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Callable, Iterator, List, Mapping, NamedTuple, Optional
 
 from graphmp.bench.kernels.shares import Shares
+from graphmp.policy.policy import Policy
 
 INPUT, IDLE, KERNELS, FEW_PRODUCTS, CASTS, SCALING, SHAPES, SLOWER = (
     "input pipeline", "GPU idle", "kernels", "few matmuls", "casts", "loss scaling", "shapes",
@@ -164,10 +165,12 @@ def _shapes(m: MeasuredStep) -> Iterator[Cause]:
 
 
 def _slower(m: MeasuredStep) -> Iterator[Cause]:
+    policy = Policy.default(m.dtype)
     added = {
         op: seconds - m.float32_ops[op]
         for op, seconds in m.converted_ops.items()
-        if op in m.float32_ops and seconds > _SLOWER * m.float32_ops[op]
+        if op in (policy.infer | policy.clear) & set(m.float32_ops)
+        and seconds > _SLOWER * m.float32_ops[op]
     }
     share = sum(added.values()) / m.converted.total if m.converted.total else 0.0
     if share >= _LEAST:
