@@ -235,27 +235,27 @@ def add_variable(graph_def: tf.GraphDef, node: tf.NodeDef, shape: Tuple[int, ...
 
 
 def values(session: TimedSession) -> Row:
-    """The values of all variables of a graph."""
-    names = [
-        node.name
-        for node in session.graph.get_operations()
-        if node.type in ("VariableV2", "Variable") and not node.name.endswith(_SUFFIX)
-    ]
-    return dict(zip(names, session.session.run([name + ":0" for name in names])))
+    """The values of all variables of a graph, by name."""
+    found = {}
+    with session.graph.as_default():
+        for node in session.graph.get_operations():
+            if node.type == "VarHandleOp":
+                dtype = node.get_attr("dtype")
+                found[node.name] = tf.raw_ops.ReadVariableOp(resource=node.outputs[0], dtype=dtype)
+            elif node.type in ("VariableV2", "Variable") and not node.name.endswith(_SUFFIX):
+                found[node.name] = node.outputs[0]
+    return session.session.run(found)
 
 
 def first_losses(
     session: TimedSession, fed: Row, start: Row, losses: List[Row], count: int
 ) -> List[float]:
     """The sum of the losses in the first steps from some values of the variables."""
-    by_variable = {
-        node.inputs[0].op.name: node
-        for node in session.graph.get_operations()
-        if node.type == "Assign"
-    }
+    nodes = {node.name: node for node in session.graph.get_operations()}
     for name, value in start.items():
-        if name in by_variable:
-            session.session.run(by_variable[name], {by_variable[name].inputs[1]: value})
+        assign = nodes.get(name + "/Assign")
+        if assign is not None:
+            session.session.run(assign, {assign.inputs[1]: value})
     tensors = [name.split(":")[0] + ":0" for loss in losses for name in loss["loss"]]
     found = []
     for _ in range(count):

@@ -10,17 +10,19 @@ import tensorflow.compat.v1 as tf
 from tests.support.places import ROOT
 
 
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory):
+@pytest.fixture(scope="module", params=["references", "resources"])
+def graph(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("graph") / "net.meta"
-    with tf.Graph().as_default():
+    resources = request.param == "resources"
+    with tf.Graph().as_default(), tf.variable_scope("", use_resource=resources):
         x = tf.placeholder(tf.float32, [None, 8], "x")
         labels = tf.placeholder(tf.int32, [None], "labels")
         hidden = tf.layers.dense(x, 8, tf.nn.relu)
         logits = tf.layers.dense(hidden, 4)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
         tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(losses))
-        tf.train.export_meta_graph(str(path))
+        meta_graph = tf.train.export_meta_graph(str(path))
+    assert ("VarHandleOp" in {node.op for node in meta_graph.graph_def.node}) == resources
     return path
 
 
