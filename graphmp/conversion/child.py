@@ -226,7 +226,11 @@ class ScriptBuild:
                 ) from None
             namespace = vars(module)
         if self.source.function and not self.calls:
-            self._call_it(look_up(namespace, self.source.function))
+            # A file may leave TensorFlow 2 to execute eagerly; its function builds a graph.
+            graph = tf.Graph() if tf.executing_eagerly() else tf.get_default_graph()
+            with graph.as_default():
+                self._call_it(look_up(namespace, self.source.function))
+                self.finish(self.graph or graph)
         self.finish(self.graph or tf.get_default_graph())
 
     def _call_it(self, function: Any) -> None:

@@ -179,6 +179,19 @@ def test_runs_as_under_python(folder, capfd):
     assert "1 of 1 matmuls" in out and "GMP105" in out
 
 
+def test_a_function_of_a_file_that_leaves_tensorflow_eager(folder, built_in_forks, capfd):
+    """It imports tensorflow.compat.v1, and disables nothing of TensorFlow 2."""
+    lines = scripts.NET.split("def leave")[0].splitlines()
+    kept = [line for line in lines if "__version__" not in line and "disable_v2" not in line]
+    (folder / "eager.py").write_text("\n".join(kept) + "\n")
+    inputs = ["--input", "x=float32[?,12]", "--input", "y=float32[?,1]"]
+    status, out, err = graphmp(capfd, "convert", "eager.py", "-o", "out_eager", *inputs)
+    assert status == 0, err
+    assert "6 of 6 matmuls" in out
+    graph_def = read_graph(folder / "out_eager" / "converted.meta").graph_def
+    assert facts.coverage(graph_def) == {"tensor_core_ops": 6, "converted_ops": 6}
+
+
 def test_a_function_that_nobody_calls(folder, built_in_forks, capfd):
     (folder / "net.py").write_text(
         scripts.NET.split("def leave")[0]

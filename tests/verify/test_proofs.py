@@ -32,6 +32,14 @@ def built(name, resource):
         return tf.train.export_meta_graph()
 
 
+def test_a_mark_of_both_graphs_claims_nothing():
+    """Converted again, a graph stays as it is; its mark is of the first conversion."""
+    once = converted(built("plain", False))
+    claims = {claim.name: claim for claim in verify(once, converted(once)).claims}
+    assert claims["parameters"].verdict == "not applicable"
+    assert not open_claims(once, converted(once))
+
+
 def cases():
     """Shapes, kinds of scale and of variables; by default each shape has one of them, in turn."""
     for number, name in enumerate(sorted(SHAPES)):

@@ -51,7 +51,8 @@ class Overflow(NamedTuple):
     inputs: List[Seen]
 
     def __str__(self) -> str:
-        reads = "; it reads " + ", ".join(map(str, self.inputs)) if self.inputs else ""
+        seen = ", ".join(dict.fromkeys(map(str, self.inputs)))  # `h * h` reads one tensor
+        reads = "; it reads " + seen if seen else ""
         return "%s (%s, %s) is the first that is not finite%s" % (
             self.node,
             self.op,
