@@ -50,9 +50,17 @@ In Python that is a `graphmp.GraphmpError` with `code`, `message` and `exit_stat
 changes its meaning. `graphmp explain GMP012`
 prints a row of this page. `--verbosity=1` adds the traceback.
 """
+_WRITTEN = (
+    "Nothing is written, except by `convert --verify`, which runs the graphs after it has written"
+    " the files."
+)
 GROUPS = (
-    (BAD_INPUT, "Bad input", "Exit status 2. Nothing is written."),
-    (CANNOT_CONVERT, "What can't be converted", "Exit status 1. Nothing is written."),
+    (BAD_INPUT, "Bad input", "Exit status 2. " + _WRITTEN),
+    (
+        CANNOT_CONVERT,
+        "What can't be converted",
+        "Exit status 1; of `graphmp diff` 2, and of GMP013 where batches can't be run. " + _WRITTEN,
+    ),
     (0, "Warnings", "The conversion is done. The summary and `warnings` of report.json have them."),
 )
 

@@ -62,7 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="exit 0 if each difference has a reason and no check fails, else 1",
+        help="exit 0 if each difference has a reason and each claim is proved or not applicable,"
+        " else 1",
     )
     parser.add_argument(
         "--node", metavar="NAME", help="dot: the node whose neighbourhood is drawn, on both sides"

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--report",
         metavar="DIR",
         default="",
-        help="write original.meta, converted.meta, report.json, diff.html of the trained graph",
+        help="write the five files of `graphmp convert`, of the trained graph",
     )
     parser.add_argument(
         "--on_error",

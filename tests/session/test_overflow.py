@@ -144,8 +144,7 @@ def test_a_run_says_what_to_do(script):
     ended = script("11", "50")
     said = [line for line in ended.said if " skipped: " in line]
     reads = (
-        "large (Mul, float16) is the first that is not finite; it reads first/BiasAdd in [400,"
-        " 400]"
+        "large (Mul, float16) is the first that is not finite; it reads first/BiasAdd in [400, 400]"
     )
     assert said[:10] == ["step %d skipped: %s" % (step, reads) for step in range(1, 11)]
     assert said[10].startswith("10 steps in a row skipped: the gradients of loss are not finite")
