@@ -205,7 +205,8 @@ def files(tmp_path_factory):
         meta = tf.train.export_meta_graph(graph=graph)
         for name in ("model.meta", "model.ckpt-150000.meta"):
             (folder / name).write_bytes(meta.SerializeToString())
-        costs = of_nodes(meta, {"hidden/MatMul": (9e3, 4e3)}, 100.0)
+        measured = {"hidden/MatMul": (9e3, 4e3)}
+        costs = of_nodes(meta, measured, 100.0, compute_dtype="bfloat16")
         (folder / "machine.costs").write_bytes(costs_files.dumps(costs))
         with tf.Session() as session:
             session.run(parts["init"])
