@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+import copy
+from typing import Any, Dict, Iterator, List, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -15,15 +16,48 @@ Call = Tuple[Tuple[Any, ...], Dict[str, Any]]
 
 
 def flat(call: Any) -> List[Any]:
-    """The leaves of a call's arguments, or of a returned structure."""
-    return list(tf.nest.flatten(call))
+    """The leaves of a call's arguments, or of a returned structure.
+
+    Tensors that are keys of a dictionary, as of one to be fed, are leaves too. Dictionaries keep
+    their order: `tf.nest` sorts them by their keys, of which tensors and mixed types have no order.
+    """
+    return list(_leaves(call))
+
+
+def _leaves(part: Any) -> Iterator[Any]:
+    if isinstance(part, dict):
+        for key, value in part.items():
+            if is_tensor(key):
+                yield key
+            yield from _leaves(value)
+    elif isinstance(part, (list, tuple)):
+        for each in part:
+            yield from _leaves(each)
+    else:
+        yield from tf.nest.flatten(part)  # attrs classes
 
 
 def replaced(call: Any, leaves: List[Any]) -> Any:
     """The same structure with other leaves; the same object if no leaf changed."""
     if all(new is old for new, old in zip(leaves, flat(call))):
         return call
-    return tf.nest.pack_sequence_as(call, leaves)
+    return _packed(call, iter(leaves))
+
+
+def _packed(part: Any, leaves: Iterator[Any]) -> Any:
+    if isinstance(part, dict):
+        pairs = [
+            (next(leaves) if is_tensor(key) else key, _packed(value, leaves))
+            for key, value in part.items()
+        ]
+        same = copy.copy(part)  # of its own type, such as an OrderedDict
+        same.clear()
+        same.update(pairs)
+        return same
+    if isinstance(part, (list, tuple)):
+        parts = [_packed(each, leaves) for each in part]
+        return type(part)(*parts) if hasattr(part, "_fields") else type(part)(parts)
+    return tf.nest.pack_sequence_as(part, [next(leaves) for _ in tf.nest.flatten(part)])
 
 
 def cast_arguments(
