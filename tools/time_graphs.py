@@ -31,6 +31,7 @@ import argparse
 import collections
 import contextlib
 import fcntl
+import functools
 import json
 import pathlib
 import statistics
@@ -50,7 +51,6 @@ from graphmp.bench.processes import feeds
 from graphmp.bench.processes.timed_session import TimedSession, TrainingFile
 from graphmp.errors import GraphmpError
 from graphmp.gate.reading import read_graph
-from graphmp.process_memory import collector_paused
 from graphmp.timings import order, speedup
 from graphmp.tuning.machine import this_machine
 
@@ -58,13 +58,13 @@ from graphmp.tuning.machine import this_machine
 import numpy as np
 import tensorflow.compat.v1 as tf
 from measured_text import said, table
+from timed_turns import WARM_UP, turn
 
 Row = Dict[str, Any]
 FLOAT32, FLOAT16, BFLOAT16, OWN = VARIANTS = ("float32", "float16", "bfloat16", "own")
 HEADINGS = {**{name: name for name in VARIANTS}, OWN: "TensorFlow's own"}
 LARGE = 1 << 20  # bytes of a batch's tensor that is kept in the device's memory
-_WARM_UP = 3  # steps of each variant that don't count
-_LEAST, _TURN = 3, 0.25  # steps, and seconds, of a variant in a round
+_LEAST = 3  # rounds
 _SLOWEST = 12  # kernels by name
 _SUFFIX = "_resident"
 
@@ -110,11 +110,13 @@ def measured(path: str, args: argparse.Namespace) -> Row:
         folder = pathlib.Path(name)
         trainings, losses = made(original, args, folder)
         sessions.enter_context(locked(args.lock))
-        with TimedSession(trainings[FLOAT32]) as plain:
-            batches = feeds.make(plain, "", [args.batch_size], 0, folder)[0]
+        with TimedSession(next(iter(trainings.values()))) as first:
+            batches = feeds.make(first, "", [args.batch_size], 0, folder)[0]
         batch = feeds.read(batches.path, 1)[0]
         opened = open_all(trainings, batch, folder, sessions)
-        start = {} if FLOAT32 not in opened else values(opened[FLOAT32][0])
+        if not opened:
+            raise ValueError("no variant can run")
+        start = values(next(iter(opened.values()))[0])
         row = {
             "program": pathlib.Path(path).stem,
             "device": this_machine().device,
@@ -129,7 +131,9 @@ def measured(path: str, args: argparse.Namespace) -> Row:
         number, ends = 0, time.monotonic() + args.seconds
         while number < _LEAST or time.monotonic() < ends:
             for name in order(list(opened), number):
-                row["rounds"][name].append(round(1e3 * turn(*opened[name]), 4))
+                session, fed = opened[name]
+                seconds = turn(functools.partial(session.step, fed))[0]
+                row["rounds"][name].append(round(1e3 * seconds, 4))
             number += 1
         row["kernels"], row["slowest"] = {}, {}
         for name, (session, fed) in opened.items():
@@ -191,7 +195,7 @@ def open_all(
             began = time.perf_counter()
             session.step(fed)
             say("%s: first step %.1f s" % (name, time.perf_counter() - began))
-            for _ in range(_WARM_UP):
+            for _ in range(WARM_UP):
                 session.step(fed)
             found[name] = session, fed
         except (tf.errors.OpError, ValueError) as error:
@@ -264,17 +268,6 @@ def first_losses(
     return found
 
 
-def turn(session: TimedSession, fed: Row) -> float:
-    """Seconds of a step: the median of a few."""
-    found: List[float] = []
-    with collector_paused():
-        while len(found) < _LEAST or sum(found) < _TURN:
-            began = time.perf_counter()
-            session.step(fed)
-            found.append(time.perf_counter() - began)
-    return statistics.median(found)
-
-
 def kernels(session: TimedSession, fed: Row, reduced: bool) -> Tuple[Row, List[Any]]:
     """Milliseconds of the kernels of a step by their kind, and the slowest by name."""
     trace = session.traced(fed)
@@ -316,9 +309,9 @@ def speedups(row: Row) -> List[str]:
     rounds = {name: [[each] for each in found] for name, found in row["rounds"].items()}
     return [
         row["program"],
-        "%.1f ms" % statistics.median(row["rounds"][FLOAT32]),
+        "%.1f ms" % statistics.median(row["rounds"][FLOAT32]) if FLOAT32 in rounds else "-",
         *(
-            said(speedup(rounds[FLOAT32], rounds[name]) if name in rounds else None)
+            said(speedup(rounds[FLOAT32], rounds[name]) if {FLOAT32, name} <= set(rounds) else None)
             for name in VARIANTS[1:]
         ),
     ]

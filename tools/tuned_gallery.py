@@ -46,7 +46,6 @@ import os
 import pathlib
 import re
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -64,7 +63,6 @@ from graphmp.errors import GraphmpError
 from graphmp.files.single import write_atomic
 from graphmp.gate.reading import read_graph
 from graphmp.graph.structure.view import GraphView
-from graphmp.process_memory import collector_paused
 from graphmp.timings import order
 from graphmp.tuning.files import dumps, read
 
@@ -72,6 +70,7 @@ from graphmp.tuning.files import dumps, read
 import gallery
 import tensorflow.compat.v1 as tf
 import tuned_table
+from timed_turns import WARM_UP, turn
 
 Row = Dict[str, Any]
 Sizes = Dict[str, int]  # flags of a program, by name
@@ -82,8 +81,6 @@ ENOUGH = 0.050  # seconds of a float32 step
 ORDER = ("width", "batch_size")  # doubled by turns
 DTYPE = "bfloat16"
 _STEPS = 8  # of which the quickest counts
-_WARM_UP = 3  # steps of each variant that don't count
-_LEAST, _TURN = 3, 0.25  # steps, and seconds, of a variant in a round
 _MOST = 16  # doublings
 _GROWTH = 1.5  # doublings of a step's time by a doubling: two by the width, one by the batch
 _FLAG = re.compile(r"--(\w+)=(\d+)")
@@ -327,9 +324,9 @@ def opened(
         if not variants:
             made = feeds.make(session, "", [size["batch_size"]], 0, folder)
             batches = feeds.read(made[0].path)
-        turn = itertools.cycle(batches)
-        variants[name] = lambda session=session, turn=turn: session.step(next(turn))
-        for _ in range(_WARM_UP):
+        each = itertools.cycle(batches)
+        variants[name] = lambda session=session, each=each: session.step(next(each))
+        for _ in range(WARM_UP):
             variants[name]()
     return variants
 
@@ -340,19 +337,8 @@ def rounds_of(row: Row) -> int:
 
 
 def one_round(variants: Dict[str, Step], number: int) -> Dict[str, Tuple[float, float]]:
-    """Wall-clock seconds (median) and processor seconds (mean) of a step of each variant."""
-    found = {}
-    for name in order(list(variants), number):
-        wall = []
-        with collector_paused():
-            start = time.process_time()
-            while len(wall) < _LEAST or sum(wall) < _TURN:
-                began = time.perf_counter()
-                variants[name]()
-                wall.append(time.perf_counter() - began)
-            processor = (time.process_time() - start) / len(wall)
-        found[name] = statistics.median(wall), processor
-    return found
+    """Wall-clock and processor seconds of a step of each variant."""
+    return {name: turn(variants[name]) for name in order(list(variants), number)}
 
 
 def path_of(args: argparse.Namespace, size: Row) -> pathlib.Path:

@@ -29,7 +29,7 @@ def graph(request, tmp_path_factory):
 def test_each_variant_is_timed_from_the_same_values(tool, graph, tmp_path, monkeypatch, capsys):
     timing, output = tool("time_graphs"), tmp_path / "rows.jsonl"
     monkeypatch.setattr(timing, "LARGE", 1)  # the batch of x is a variable, labels are fed
-    monkeypatch.setattr(timing, "_TURN", 0.0)
+    monkeypatch.setattr(tool("timed_turns"), "_TURN", 0.0)
     flags = ["-o", str(output), "--batch_size=4", "--seconds=0", "--losses=3"]
     flags += ["--loss_scale=8", "--lock", str(tmp_path / "lock")]
     assert timing.main([str(graph), *flags]) == 0
@@ -47,6 +47,15 @@ def test_each_variant_is_timed_from_the_same_values(tool, graph, tmp_path, monke
     assert "| net | " in said.out and "- device: " in said.out
     assert timing.main(["-o", str(output)]) == 0  # the tables alone
     assert capsys.readouterr().out == said.out
+
+
+def test_one_variant_alone(tool, graph, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tool("timed_turns"), "_TURN", 0.0)
+    output = tmp_path / "rows.jsonl"
+    flags = ["-o", str(output), "--batch_size=4", "--seconds=0", "--losses=1", "--only", "float16"]
+    assert tool("time_graphs").main([str(graph), *flags]) == 0
+    assert set(json.loads(output.read_text())["rounds"]) == {"float16"}
+    assert "| net | - | - | - | - |" in capsys.readouterr().out
 
 
 def test_a_graph_that_cannot_be_timed_is_said(tool, tmp_path, capsys):
