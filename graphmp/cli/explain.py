@@ -110,7 +110,7 @@ def _code(args: argparse.Namespace) -> int:
     if code is None:
         raise GraphmpError(
             "GMP002",
-            "explain %s: no such code; accepted are %s to %s"
+            "explain %s: no such code; accepted are %s to %s, with gaps between"
             % (args.graph, min(CODES), max(CODES)),
         )
     if args.json:
