@@ -61,6 +61,7 @@ from measured_text import said, table
 from timed_turns import WARM_UP, turn
 
 Row = Dict[str, Any]
+Opened = Tuple[TimedSession, Row]  # and what a step is fed
 FLOAT32, FLOAT16, BFLOAT16, OWN = VARIANTS = ("float32", "float16", "bfloat16", "own")
 HEADINGS = {**{name: name for name in VARIANTS}, OWN: "TensorFlow's own"}
 LARGE = 1 << 20  # bytes of a batch's tensor that is kept in the device's memory
@@ -84,8 +85,9 @@ def main(argv: Optional[List[str]] = None) -> int:
             continue
         with args.output.open("a") as output:
             output.write(json.dumps(row) + "\n")
-    rows = [json.loads(line) for line in args.output.read_text("utf-8").splitlines()]
-    print("\n".join(text(rows)))
+    if args.output.exists():
+        rows = [json.loads(line) for line in args.output.read_text("utf-8").splitlines()]
+        print("\n".join(text(rows)))
     return int(failed)
 
 
@@ -100,7 +102,10 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--loss_scale", default="dynamic", help="of float16 (dynamic)")
     parser.add_argument("--only", nargs="+", choices=VARIANTS, default=VARIANTS, help="variants")
     parser.add_argument("--lock", metavar="FILE", help="lock it while the device is used")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if not args.graphs and not args.output.exists():
+        parser.error("found no FILE.meta, and %s doesn't exist: give graphs to time" % args.output)
+    return args
 
 
 def measured(path: str, args: argparse.Namespace) -> Row:
@@ -122,19 +127,12 @@ def measured(path: str, args: argparse.Namespace) -> Row:
             "device": this_machine().device,
             "tensorflow": tf.__version__,
             "batch_size": batches.batch_size,
-            "rounds": {name: [] for name in opened},
             "losses": {
                 name: first_losses(*each, start, losses, args.losses)
                 for name, each in opened.items()
             },
         }
-        number, ends = 0, time.monotonic() + args.seconds
-        while number < _LEAST or time.monotonic() < ends:
-            for name in order(list(opened), number):
-                session, fed = opened[name]
-                seconds = turn(functools.partial(session.step, fed))[0]
-                row["rounds"][name].append(round(1e3 * seconds, 4))
-            number += 1
+        row["rounds"] = rounds(opened, args.seconds)
         row["kernels"], row["slowest"] = {}, {}
         for name, (session, fed) in opened.items():
             row["kernels"][name], row["slowest"][name] = kernels(session, fed, name != FLOAT32)
@@ -180,18 +178,17 @@ def open_all(
     batch: Row,
     folder: pathlib.Path,
     sessions: contextlib.ExitStack,
-) -> Dict[str, Tuple[TimedSession, Row]]:
+) -> Dict[str, Opened]:
     """A session of each variant that runs, with what a step is still fed."""
     found = {}
     for name, training in trainings.items():
         try:
-            kept, fed = resident(training, batch, folder / (name + ".meta"))
-            session = sessions.enter_context(TimedSession(kept))
+            path = folder / (name + ".meta")
+            altered, fed = resident(training, batch, path)
+            session = sessions.enter_context(TimedSession(altered))
             for tensor in set(batch) - set(fed):
-                session.session.run(
-                    tensor.split(":")[0] + _SUFFIX + "/assign",
-                    {tensor.split(":")[0] + _SUFFIX + "/value:0": batch[tensor]},
-                )
+                kept = tensor.split(":")[0] + _SUFFIX
+                session.session.run(kept + "/assign", {kept + "/value:0": batch[tensor]})
             began = time.perf_counter()
             session.step(fed)
             say("%s: first step %.1f s" % (name, time.perf_counter() - began))
@@ -268,6 +265,18 @@ def first_losses(
     return found
 
 
+def rounds(opened: Dict[str, Opened], seconds: float) -> Dict[str, List[float]]:
+    """Milliseconds of a step of each variant in each round."""
+    found: Dict[str, List[float]] = {name: [] for name in opened}
+    number, ends = 0, time.monotonic() + seconds
+    while number < _LEAST or time.monotonic() < ends:
+        for name in order(list(opened), number):
+            session, fed = opened[name]
+            found[name].append(round(1e3 * turn(functools.partial(session.step, fed))[0], 4))
+        number += 1
+    return found
+
+
 def kernels(session: TimedSession, fed: Row, reduced: bool) -> Tuple[Row, List[Any]]:
     """Milliseconds of the kernels of a step by their kind, and the slowest by name."""
     trace = session.traced(fed)
@@ -277,9 +286,9 @@ def kernels(session: TimedSession, fed: Row, reduced: bool) -> Tuple[Row, List[A
         for kernel in each:
             by_name[kernel.name] += kernel.microseconds / 1e3
     fast = sum(value for name, value in by_name.items() if uses_tensor_cores(name, reduced))
-    found = {"gpu": 1e3 * parts.gpu, "tensor_cores": fast, "all": 1e3 * parts.total}
-    found.update(products=1e3 * parts.products, casts=1e3 * parts.casts)
-    found["scaling"] = 1e3 * parts.scaling
+    kinds = ("products", "casts", "scaling")
+    found = {"all": 1e3 * parts.total, "tensor_cores": fast}
+    found.update((kind, 1e3 * getattr(parts, kind)) for kind in kinds)
     slowest = sorted(by_name.items(), key=lambda item: -item[1])[:_SLOWEST]
     return (
         {name: round(value, 4) for name, value in found.items()},

@@ -126,7 +126,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     measuring.add_argument("--clock", choices=CLOCKS, default="wall", help="as for `graphmp tune`")
     measuring.add_argument(
-        "--compute_dtype", choices=("float16", DTYPE), default=DTYPE, help="default " + DTYPE
+        "--compute_dtype", choices=("float16", "bfloat16"), default=DTYPE, help="default " + DTYPE
     )
     for flag, default, text in (
         ("--seconds", 75, "for each tuning"),

@@ -80,7 +80,7 @@ def _head(found: CostReport, name: str) -> List[Line]:
     model = (
         "an element of a float32 tensor costs %d bytes more to write and to read than one of half"
         " precision, a cast of it %d; a fused op nothing; a kernel that is slow in half precision"
-        " %d for each element of many"
+        " and reads many elements %d for each"
     )
     text = model % (SAVED_BYTES, CAST_BYTES, SLOW_BYTES)
     return [*lines, ("row", labelled("model", text))]

@@ -225,13 +225,13 @@ class ScriptBuild:
                     "%s: the file exits with %s before it trains" % (self.source.path, error.code),
                 ) from None
             namespace = vars(module)
+        graph = tf.get_default_graph()
         if self.source.function and not self.calls:
-            # A file may leave TensorFlow 2 to execute eagerly; its function builds a graph.
-            graph = tf.Graph() if tf.executing_eagerly() else tf.get_default_graph()
+            if tf.executing_eagerly():  # as TensorFlow 2 does unless it is told otherwise
+                graph = tf.Graph()
             with graph.as_default():
                 self._call_it(look_up(namespace, self.source.function))
-                self.finish(self.graph or graph)
-        self.finish(self.graph or tf.get_default_graph())
+        self.finish(self.graph or graph)
 
     def _call_it(self, function: Any) -> None:
         label = "%s in %s" % (self.source.function, self.source.path)

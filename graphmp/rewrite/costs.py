@@ -106,10 +106,11 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
             )
         if other and graph.view.nodes[port.node].op != "Const":
             total += cost.down if set(other) - graph.idle else LAUNCH
-    for name in graph.view.nodes:
-        slow = slowness(graph, name)
-        total += slow if slow and graph.units_of(name)[0] in half else 0.0
-    return total
+    return total + sum(
+        slowness(graph, name)
+        for name in graph.view.nodes
+        if not half.isdisjoint(graph.units_of(name))
+    )
 
 
 def slowness(graph: TypedGraph, name: str) -> float:

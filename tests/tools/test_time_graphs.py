@@ -68,6 +68,12 @@ def test_a_graph_that_cannot_be_timed_is_said(tool, tmp_path, capsys):
     assert "no training step was found" in capsys.readouterr().err and not output.read_text()
 
 
+def test_nothing_to_time_and_nothing_to_print(tool, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        tool("time_graphs").main(["-o", str(tmp_path / "none.jsonl")])
+    assert ended.value.code == 2 and "found no FILE.meta" in capsys.readouterr().err
+
+
 def test_the_page_on_gpus_has_the_steps_that_were_timed(tool, capsys):
     page = (ROOT / "docs" / "gpu.md").read_text("utf-8")
     assert tool("time_graphs").main(["-o", str(ROOT / "examples" / "gpu_steps.jsonl")]) == 0
