@@ -118,10 +118,11 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture
 def graph():
-    """A fresh graph, the default one for the test."""
+    """A fresh graph with a seed, the default one for the test."""
     import tensorflow.compat.v1 as tf
 
     with tf.Graph().as_default() as fresh:
+        tf.set_random_seed(1)
         yield fresh
 
 

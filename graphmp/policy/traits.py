@@ -33,6 +33,9 @@ WIDER_STATISTICS = _TRAITS["wider_statistics"]
 # need a cast, which costs more bytes than the rest of the step saves, to avoid a rounding of 2^-11
 # an addition. AddN's kernel adds eight in one call.
 MOST_SUMMED_IN_FLOAT32 = 8
+# Elements below which a kernel that is slow in half precision takes no longer than the launch of a
+# cast.
+MANY = 1 << 14
 # Integers that float16 and bfloat16 represent exactly: a cast from them loses nothing.
 EXACT_INTEGERS = frozenset((BOOL, INT8, UINT8))
 

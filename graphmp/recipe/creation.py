@@ -4,7 +4,8 @@ Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float3
 
 1. A write: assign(v, h) -> assign(v, float32(h)); under a dynamic scale v keeps its value if the
    new one is not finite, unless it comes from a checkpoint.
-2. In gradient code, the sum of a shared weight's gradients: AddN(h, h) -> AddN(f, f).
+2. In gradient code, the sum of a shared weight's gradients: AddN(h, h) -> AddN(f, f). Likewise an
+   op that is slow in half precision for its size: bias_add_grad(h) -> bias_add_grad(float32(h)).
 3. An op of the plan's half part that the policy or the tables of kernels deny is repaired:
    mean(h) -> half(mean(float32(h))). Outputs of another type, such as the mean and the variance of
    a batch, stay as they are.
@@ -29,6 +30,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.edit.building import own_scope
+from graphmp.graph.shapes.shapes import elements
 from graphmp.graph.state.live import is_tensor, variable_op
 from graphmp.graph.state.state_kinds import kind
 from graphmp.loss_scale import gate
@@ -50,7 +52,7 @@ from graphmp.policy.op_sets import (
     WHILES,
 )
 from graphmp.policy.policy import Policy
-from graphmp.policy.traits import EXACT_INTEGERS, LOOK_UPS
+from graphmp.policy.traits import EXACT_INTEGERS, LOOK_UPS, MANY, SLOW_IN_HALF
 from graphmp.recipe import state as states
 from graphmp.recipe.kernels import forbidden
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan
@@ -63,6 +65,7 @@ _SAME_VALUES = IDENTITIES | {"Cast", "Reshape"}  # of what a Saver restores
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
 # A loop variable or TensorArray has only one dtype; shapes don't depend on the dtype.
 CONTROL_FLOW = ENTERS | EXITS | SWITCHES | MERGES | NEXT_ITERATIONS
+_SLOW = "its kernel is slow in half precision"
 _ACTIVE = threading.local()
 
 
@@ -75,7 +78,7 @@ class DecoratedCall:
         self._graph = tf.get_default_graph()
         self.state = states.of(self._graph)
         self.in_gradients = False
-        self.aggregating: Optional[Any] = None
+        self.differentiated: Optional[Any] = None  # the op whose gradient is being made
         self._policy = policy
         self._plan = plan
 
@@ -137,17 +140,26 @@ class DecoratedCall:
         )
 
     def _in_gradients(self, creation: Creation, name: str) -> Optional[tuple]:
-        if (
-            creation.op_type == "AddN"
-            and self.aggregating is not None
-            and self._casts_variable(self.aggregating)
-        ):
-            return creation.make(
-                self._promoted(
-                    creation.arguments, name, "gradients of a shared weight summed in float32"
-                )
-            ).result()
+        op = self.differentiated
+        if creation.op_type == "AddN" and op is not None and self._casts_variable(op):
+            reason = "gradients of a shared weight summed in float32"
+            return creation.make(self._promoted(creation.arguments, name, reason)).result()
+        if self._is_slow(creation, name):
+            if op is not None and op.type == "BiasAdd" and self._casts_variable(op.inputs[1].op):
+                return creation.make(self._promoted(creation.arguments, name, _SLOW)).result()
+            return self._repair(creation, name, _SLOW)
         return self._repair(creation, name) if self._denied(creation, name) else None
+
+    def _is_slow(self, creation: Creation, name: str) -> bool:
+        """Whether an op reads so much in half precision that its kernel is slow."""
+        if creation.op_type not in SLOW_IN_HALF or matches(self.config.force_compute, name):
+            return False
+        sizes = (
+            elements(t.shape.as_proto())
+            for t in _tensors(creation.arguments)
+            if t.dtype == self.half
+        )
+        return max(sizes, default=0) >= MANY
 
     def _casts_variable(self, op: Any) -> bool:
         """Whether an op is a cast of a variable's value, ours or the function's own."""
@@ -213,12 +225,15 @@ class DecoratedCall:
             )
         return creation.make(arguments).result()
 
-    def _repair(self, creation: Creation, name: str) -> tuple:
+    def _why_denied(self, creation: Creation) -> str:
         why = {"deny": "on the deny list", "unlisted": "on no list"}.get(
             self._policy.category(creation.op_type), "kept in float32"
         )
         why = forbidden(creation, self.config.compute_dtype) or why
-        reason = "%s is %s" % (creation.op_type, why)
+        return "%s is %s" % (creation.op_type, why)
+
+    def _repair(self, creation: Creation, name: str, why: str = "") -> tuple:
+        reason = why or self._why_denied(creation)
         made = creation.make(self._promoted(creation.arguments, name, reason))
         self.state.repaired.append(made.op.name)
         halves = self._half_outputs(creation, made.op)

@@ -161,26 +161,23 @@ def _check_connected(xs: List[Any], gradients: List[Any]) -> None:
 def summed_gradients(
     original: Callable[..., Any], grads: Any, op: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """Replaces the sum of the gradients of `op`'s outputs: records the op meanwhile."""
+    """Replaces the sum of the gradients of `op`'s outputs, made just before those of its inputs."""
     build = creation.active()
-    if build is None:
-        return original(grads, op, *args, **kwargs)
-    before, build.aggregating = build.aggregating, op
-    try:
-        return original(grads, op, *args, **kwargs)
-    finally:
-        build.aggregating = before
+    if build is not None:
+        build.differentiated = op
+    return original(grads, op, *args, **kwargs)
 
 
 def _in_gradient_code(config: Config, function: Callable[[], Any]) -> Any:
     build = creation.active() or creation.DecoratedCall(
         config, policies.load(config.compute_dtype, config.op_policy), None
     )
-    before, build.in_gradients = build.in_gradients, True
+    before = build.in_gradients, build.differentiated
+    build.in_gradients, build.differentiated = True, None
     try:
         return creation.run_active(build, function)
     finally:
-        build.in_gradients = before
+        build.in_gradients, build.differentiated = before
 
 
 def _config(state: states.GraphState, ys: Sequence[Any]) -> Optional[Config]:

@@ -30,14 +30,13 @@ from graphmp.graph.shapes.shapes import recorded_elements
 from graphmp.graph.structure.frames import is_invariant
 from graphmp.graph.structure.view import Port
 from graphmp.policy import tables
-from graphmp.policy.traits import MOVES_NOTHING, SLOW_IN_HALF, homogeneity
+from graphmp.policy.traits import MANY, MOVES_NOTHING, SLOW_IN_HALF, homogeneity
 from graphmp.rewrite.units import TypedGraph
 
 CAST_BYTES = 6  # an element read in one dtype and written in the other
 SAVED_BYTES = 2  # of an element in half instead of float32
 SENT = 100  # bytes in memory for a byte sent: 10 Gbit Ethernet moves 1.25 GB/s
 SLOW_BYTES = 16  # an element read in half by a kernel that is slow in it
-MANY = 1 << 14  # elements below which such a kernel takes no longer than the launch of a cast
 LAUNCH = 64  # bytes for launching one more kernel: among equal costs, the fewest casts win
 
 

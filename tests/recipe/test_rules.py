@@ -232,6 +232,45 @@ def test_gradients_of_a_shared_weight_are_summed_in_float32(graph, cast):
     assert len(sums) == 1 and sums[0].get_attr("T") == tf.float32
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "rows, source, dtypes, cast_back",
+    [
+        (127, "variable", [tf.float16], False),
+        (128, "variable", [tf.float32], False),
+        (128, "cast by hand", [tf.float32], False),
+        (128, "shared", [tf.float32, tf.float32], False),
+        (128, "computed", [tf.float32], True),
+        (128, "in both sizes", [tf.float16, tf.float32], False),
+    ],
+)
+def test_a_kernel_that_is_slow_in_half_precision(graph, rows, source, dtypes, cast_back):
+    """BiasAddGrad reads `rows` x 128 numbers: float32 if these are many."""
+
+    @graphmp.mixed_precision(loss_scale=64.0, compute_dtype="float16", engine="recipe")
+    def build(x):
+        given = tf.float32 if source == "cast by hand" else x.dtype
+        bias = tf.get_variable("bias", [1, 128] if source == "computed" else [128], given)
+        bias = tf.cast(bias, x.dtype) if source == "cast by hand" else bias
+        if source == "computed":
+            bias = tf.matmul(bias, tf.get_variable("square", [128, 128], x.dtype))[0]
+        for layer in range(2 if source in ("shared", "in both sizes") else 1):
+            weights = tf.get_variable("w%d" % layer, [128, 128], x.dtype)
+            x = tf.tanh(tf.nn.bias_add(tf.matmul(x, weights), bias))
+            x = x[:8] if source == "in both sizes" else x
+        x = tf.matmul(x, tf.get_variable("last", [128, 16], x.dtype))
+        return tf.gradients(tf.reduce_mean(x), tf.trainable_variables())
+
+    gradients = build(tf.placeholder(tf.float32, [rows, 128]))
+    assert [g.dtype for g in gradients] == [tf.float32] * len(gradients)
+    made = [op for op in graph.get_operations() if op.type == "BiasAddGrad"]
+    assert sorted((op.get_attr("T") for op in made), key=str) == sorted(dtypes, key=str)
+    wide = [op.outputs[0] for op in made if op.get_attr("T") == tf.float32]
+    readers = [reader for tensor in wide for reader in tensor.consumers()]
+    cast = [op for op in readers if op.type == "Cast" and op.outputs[0].dtype == tf.float16]
+    assert bool(cast) == cast_back
+
+
 def test_look_ups_in_a_partitioned_table_find_their_rows(graph):
     """Parts are cast one by one: the `mod` strategy reads row 1 of 4 from the second part."""
 

@@ -20,9 +20,9 @@ _SHAPES = "_output_shapes"
 def recorded_elements(node: tf.NodeDef, output: int) -> int:
     """Elements of one output by the node's `_output_shapes`; for a constant by its value."""
     if node.op == "Const" and "value" in node.attr:
-        return _elements(node.attr["value"].tensor.tensor_shape)
+        return elements(node.attr["value"].tensor.tensor_shape)
     shape = recorded_shape(node, output)
-    return UNKNOWN_RANK if shape is None else _elements(shape)
+    return UNKNOWN_RANK if shape is None else elements(shape)
 
 
 def recorded_size(node: tf.NodeDef, output: int) -> Optional[int]:
@@ -94,7 +94,8 @@ def with_inferred_shapes(graph_def: tf.GraphDef) -> tf.GraphDef:
     return copy
 
 
-def _elements(shape: Any) -> int:
+def elements(shape: Any) -> int:
+    """Elements of a tensor by its TensorShapeProto; an unknown dimension counts as 32."""
     if shape.unknown_rank:
         return UNKNOWN_RANK
     sizes = [UNKNOWN_DIMENSION if dim.size < 0 else dim.size for dim in shape.dim]
