@@ -3,7 +3,7 @@
 Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float32 one:
 
 1. A write: assign(v, h) -> assign(v, float32(h)); under a dynamic scale v keeps its value if the
-   new one is not finite, unless it comes from a checkpoint.
+   new one is not finite, unless it comes from a checkpoint (`writes.py`).
 2. In gradient code, the sum of a shared weight's gradients: AddN(h, h) -> AddN(f, f). Likewise an
    op that is slow in half precision for its size: bias_add_grad(h) -> bias_add_grad(float32(h)).
 3. An op of the plan's half part that the policy or the tables of kernels deny is repaired:
@@ -29,24 +29,17 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.edit.building import own_scope
 from graphmp.graph.shapes.shapes import elements
 from graphmp.graph.state.live import is_tensor, variable_op
 from graphmp.graph.state.state_kinds import kind
-from graphmp.loss_scale import gate
-from graphmp.loss_scale.gradients import all_finite
 from graphmp.patterns import matches
 from graphmp.policy.op_sets import (
-    ADD_ASSIGNS,
     ASSIGNS,
     CHOICES,
     ENTERS,
     EXITS,
-    IDENTITIES,
     MERGES,
     NEXT_ITERATIONS,
-    OVERWRITES,
-    RESTORES,
     SHAPE_OPS,
     SWITCHES,
     WHILES,
@@ -54,14 +47,14 @@ from graphmp.policy.op_sets import (
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import EXACT_INTEGERS, LOOK_UPS, MANY, SLOW_IN_HALF
 from graphmp.recipe import state as states
+from graphmp.recipe import writes
 from graphmp.recipe.kernels import forbidden
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan
 from graphmp.recipe.refusal import functional_control_flow
-from graphmp.tf_hooks.internals import accepts, op_def, waiting_as
+from graphmp.tf_hooks.internals import accepts, op_def
 from graphmp.tf_hooks.op_creation import Creation
 from graphmp.tf_hooks.op_defs import signature_of
 
-_SAME_VALUES = IDENTITIES | {"Cast", "Reshape"}  # of what a Saver restores
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
 # A loop variable or TensorArray has only one dtype; shapes don't depend on the dtype.
 CONTROL_FLOW = ENTERS | EXITS | SWITCHES | MERGES | NEXT_ITERATIONS
@@ -101,8 +94,9 @@ class DecoratedCall:
             raise functional_control_flow(creation.op_type)
         creation = creation._replace(arguments=_map(creation.arguments, _whole))
         if creation.op_type in ASSIGNS:
-            return self._assign(creation)
-        name = _full_name(creation)
+            gated = self.config.loss_scale == "dynamic" and not self.in_gradients
+            return writes.written(creation, self.state, self.half, gated)
+        name = creation.full_name()
         seeds = self._plan.seeds.get(name) if self._plan is not None else None
         if seeds is not None:
             creation = creation._replace(
@@ -258,42 +252,6 @@ class DecoratedCall:
         assert signature is not None, "TensorFlow made a node with wrong attributes"
         return [port.attribute in halves for port in signature.outputs]
 
-    def _assign(self, creation: Creation) -> Optional[tuple]:
-        arguments = dict(creation.arguments)
-        target = target_of(creation)
-        variable = variable_op(target)
-        if (
-            variable is None
-            or not is_tensor(arguments["value"])
-            or _full_name(creation) == variable.name + "/Assign"
-        ):
-            return None
-        stored = tf.as_dtype(variable.get_attr("dtype")).base_dtype
-        value = arguments["value"]
-        if value.dtype == self.half and stored in (tf.float32, tf.float64):
-            value = self.state.cast(value, stored, "variables are %s" % stored.name)
-        if (
-            self.config.loss_scale == "dynamic"
-            and value.dtype.is_floating
-            and not self.in_gradients
-            and not _is_restored(value)
-        ):
-            value = self._only_finite(creation.op_type, target, value)
-        arguments["value"] = value
-        return creation.make(arguments).result()
-
-    def _only_finite(self, op_type: str, target: Any, value: Any) -> Any:
-        old = old_value(op_type, target, value, "moving_averages")
-        with waiting_as(value.op):
-            finite = all_finite([value], "moving_averages")
-            gated = gate.value_if(finite, value, old, "moving_averages")
-        self.state.note(
-            gated.op.name,
-            "add %s" % gated.op.type,
-            "a moving average takes no value that is not finite",
-        )
-        return gated
-
     def _denied(self, creation: Creation, name: str) -> bool:
         if not self._has_half(creation.arguments) or matches(self.config.force_compute, name):
             return False
@@ -377,25 +335,6 @@ class DecoratedCall:
         )
 
 
-def target_of(creation: Creation) -> Any:
-    """The reference or resource that an assignment writes."""
-    return creation.arguments.get("ref", creation.arguments.get("resource"))
-
-
-def old_value(op_type: str, target: Any, value: Any, scope: str) -> Any:
-    """The neutral value of an assignment: the present value, or a zero delta (-0 for additions)."""
-    with own_scope(scope):
-        if op_type not in OVERWRITES:
-            with waiting_as(value.op):
-                zeros = tf.zeros_like(value)
-                return tf.negative(zeros) if op_type in ADD_ASSIGNS else zeros
-        with tf.control_dependencies([value]):  # it may wait for another write of the variable
-            if target.dtype != tf.resource:
-                # Not a copy that was read before.
-                return tf.identity(target if is_tensor(target) else target.op.outputs[0], "old")
-            return tf.raw_ops.ReadVariableOp(resource=target, dtype=value.dtype, name="old")
-
-
 def variable_in_half(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
     """Convert a float32 variable to half precision if a decorated call asks for it.
 
@@ -423,15 +362,6 @@ def run_active(build: Optional[DecoratedCall], function: Callable[[], Any]) -> A
         _ACTIVE.build = before
 
 
-def _full_name(creation: Creation) -> str:
-    name = creation.name or creation.op_type
-    return (
-        name[:-1]
-        if name.endswith("/")
-        else tf.get_default_graph().unique_name(name, mark_as_used=False)
-    )
-
-
 def _float32_attribute(creation: Creation, half: Any) -> Optional[str]:
     """The attribute of an op's dtype if it casts or draws what half has no room for, or None."""
     arguments = creation.arguments
@@ -444,13 +374,6 @@ def _float32_attribute(creation: Creation, half: Any) -> Optional[str]:
 
 def _draws(op_type: str) -> bool:
     return kind(op_type) == "random" or op_type.startswith("StatelessRandom")
-
-
-def _is_restored(value: Any) -> bool:
-    """Whether a tensor is read from a checkpoint."""
-    while value.op.type in _SAME_VALUES and value.op.inputs:
-        value = value.op.inputs[0]
-    return value.op.type in RESTORES
 
 
 def _is_whole(dtype: Any) -> bool:

@@ -22,6 +22,7 @@ from graphmp.loss_scale.gradients import values
 from graphmp.policy.op_sets import ADD_ASSIGNS, ASSIGNS, SWITCHES
 from graphmp.recipe import creation as creations
 from graphmp.recipe import state as states
+from graphmp.recipe import writes
 from graphmp.recipe.allreduces import reduced
 from graphmp.tf_hooks.internals import awaited, init_scope
 from graphmp.tf_hooks.op_creation import Creation
@@ -100,7 +101,7 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
     gated = gate.value_if(
         finite,
         value,
-        creations.old_value(creation.op_type, creations.target_of(creation), value, "accumulators"),
+        writes.old_value(creation.op_type, writes.target_of(creation), value, "accumulators"),
         "accumulators",
     )
     with tf.control_dependencies([_update(calls[0].group, finite)]):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
+import tensorflow.compat.v1 as tf
+
 from graphmp.tf_hooks import internals, patch
 
 
@@ -18,6 +20,15 @@ class Creation(NamedTuple):
     name: Optional[str]
     arguments: Dict[str, Any]
     make: Callable[[Dict[str, Any]], Made]
+
+    def full_name(self) -> str:
+        """The name that the op will have."""
+        name = self.name or self.op_type
+        return (
+            name[:-1]
+            if name.endswith("/")
+            else tf.get_default_graph().unique_name(name, mark_as_used=False)
+        )
 
 
 class Made:
