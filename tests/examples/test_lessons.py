@@ -82,7 +82,9 @@ def test_sixteens_fit_into_float16_4094_times(graph, number, total):
                 tf.reduce_sum(sixteens.astype(np.float32)),
             ]
         )
-    assert [found.dtype, found, product] == [np.float16, total, total]
+    assert [found.dtype, found] == [np.float16, total]
+    if not tf.__version__.startswith("2.15."):  # whose CPU adds products up in float16
+        assert product == total
     assert exact == 16 * number and np.finfo(np.float16).max == 65504
 
 
