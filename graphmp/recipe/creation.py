@@ -319,13 +319,17 @@ class DecoratedCall:
         for names in _same_dtype(creation.op_type):
             group = {name: creation.arguments[name] for name in names if name in creation.arguments}
             if self._has_half(group):
-                changed.update(_map(group, self._variable_in_half))
+                beside = _tensors(creation.arguments)
+                changed.update(_map(group, lambda value: self._variable_in_half(value, beside)))  # noqa: B023
         return changed
 
-    def _variable_in_half(self, value: Any) -> Any:
-        if variable_op(value) is None or value.dtype.base_dtype not in (tf.float32, tf.float64):
+    def _variable_in_half(self, value: Any, beside: List[Any]) -> Any:
+        variable = self.state.variable_of(value)
+        if variable_op(variable) is None or variable.dtype.base_dtype not in FLOATS:
             return value
-        return self.state.cast_variable(value, self.half)
+        if variable is not value and not states.after_writes(variable, beside):
+            return value  # a cast, and no write since
+        return self.state.cast_variable(variable, self.half, beside)
 
     def _cast(self, tensor: Any, dtype: Any, only: Any, reason: str) -> Any:
         return (

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Dict, FrozenSet, List, Optional
+from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.graph.edit.building import cast_beside, own_scope
-from graphmp.graph.state.live import variable_op
+from graphmp.graph.state.live import ancestors, variable_op, writes_of
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite_by_sums, values
 from graphmp.policy.reason import Done, Reason
-from graphmp.tf_hooks.internals import init_scope
+from graphmp.tf_hooks.internals import awaited, init_scope
 
 
 @dataclass
@@ -91,19 +92,27 @@ class GraphState:
         self._sources: Dict[str, Any] = {}
         self._variables: Dict[str, Any] = {}
 
-    def cast(self, tensor: Any, dtype: Any, reason: str) -> Any:
+    def cast(self, tensor: Any, dtype: Any, reason: str, after: Sequence[Any] = ()) -> Any:
         """A cast of `tensor`, one for each tensor, dtype and control flow context.
 
         A cast back returns the tensor that was cast.
+
+        Args:
+            tensor: any tensor.
+            dtype: another dtype.
+            reason: for the report.
+            after: ops that the cast waits for.
         """
         if tensor.dtype.base_dtype == dtype:
             return tensor
         source = self._sources.get(tensor.name)
         if source is not None and source.dtype.base_dtype == dtype:
             return source
-        key = (tensor.name, tf.as_dtype(dtype), id(tensor.graph._get_control_flow_context()))
+        context = id(tensor.graph._get_control_flow_context())
+        key = (tensor.name, tf.as_dtype(dtype), context, tuple(op.name for op in after))
         if key not in self._casts:
-            cast = cast_beside(tensor, dtype)
+            with tf.control_dependencies(after):
+                cast = cast_beside(tensor, dtype)
             self._casts[key] = cast
             self.came_from(cast, tensor)
             self.note(
@@ -119,14 +128,24 @@ class GraphState:
         if cast.dtype in (tf.float16, tf.bfloat16):
             self.half_casts[cast.op.name] = source.op.name
 
-    def cast_variable(self, variable: Any, dtype: Any) -> Any:
-        """A cast of a float32 variable's value, outside any loop and on the variable's device."""
+    def cast_variable(self, variable: Any, dtype: Any, beside: Iterable[Any] = ()) -> Any:
+        """A cast of a float32 variable's value, on the variable's device.
+
+        It is outside any loop, and one for all that reads the variable; but what reads it after a
+        write has a cast of its own, after the write.
+
+        Args:
+            variable: a tf.Variable.
+            dtype: half precision.
+            beside: the other tensors that the reader takes.
+        """
+        after = after_writes(variable, beside)
         with own_scope("read/%s" % variable.op.name):
             tensor = tf.convert_to_tensor(variable)
-        with init_scope(), tf.device(variable.device or None):
-            cast = self.cast(
-                tensor, dtype, "variable kept %s, cast on read" % tensor.dtype.base_dtype.name
-            )
+        place = contextlib.nullcontext() if after else init_scope()
+        with place, tf.device(variable.device or None):
+            reason = "variable kept %s, cast on read" % tensor.dtype.base_dtype.name
+            cast = self.cast(tensor, dtype, reason, after)
         self._variables[cast.name] = variable
         return cast
 
@@ -166,6 +185,16 @@ class GraphState:
         group = LossGroup(scales.make(config, scope), names, config)
         self.groups.append(group)
         return group
+
+
+def after_writes(variable: Any, beside: Iterable[Any]) -> List[Any]:
+    """The ops that wait for a write of the variable, of those that its reader waits for."""
+    op = variable_op(variable)
+    writes = set(writes_of(op)) if op is not None else set()
+    if op is None or not writes:
+        return []
+    waits = dict.fromkeys([*awaited(op.graph), *(tensor.op for tensor in beside)])
+    return [each for each in waits if not writes.isdisjoint(ancestors([each]))]
 
 
 _STATES: weakref.WeakKeyDictionary[Any, GraphState] = weakref.WeakKeyDictionary()

@@ -8,7 +8,9 @@
 3. A constant with half and float32 consumers gets a second copy; a large one a cast.
 4. The cast of a loop invariant is placed before the loop: `Enter(x)` becomes `x -> cast -> Enter`,
    a second Enter.
-5. A cast to half is placed on its producer's device, one to float32 on its consumer's: less is
+5. What reads a variable's memory after a write has a cast of its own, in its loop, which waits for
+   what it waits for (`graph/state/late_reads.py`).
+6. A cast to half is placed on its producer's device, one to float32 on its consumer's: less is
    sent.
 """
 
@@ -51,7 +53,7 @@ class _Editor:
         self._contexts = contexts
         self._target = target
         self._nodes = {node.name: node for node in target.node}
-        self._made: Dict[Tuple[Port, int], Port] = {}
+        self._made: Dict[Tuple[Port, int, Tuple[str, ...]], Port] = {}
         self.inserted: Dict[str, Reason] = {}
 
     def apply(self) -> None:
@@ -91,18 +93,26 @@ class _Editor:
                 continue
             wanted = self._half if reader in self._half_units else FLOAT32
             if wanted != (self._half if writer in self._half_units else FLOAT32):
-                new = self._version(port, wanted, node)
+                late = self._graph.late.waits.get((name, slot), ())
+                new = self._version(port, wanted, node, late)
                 node.input[slot] = str(
                     new
                 )  # data inputs precede control inputs: a slot is an index into the list
                 self._contexts.enter(node, "%s:%d" % new)
 
-    def _version(self, port: Port, dtype: int, reader: tf.NodeDef) -> Port:
-        """The output that holds a tensor in another dtype, created if missing."""
-        key = (port, dtype)
+    def _version(
+        self, port: Port, dtype: int, reader: tf.NodeDef, late: Tuple[str, ...] = ()
+    ) -> Port:
+        """The output that holds a tensor in another dtype, created if missing.
+
+        A late one is made after some nodes.
+        """
+        key = (port, dtype, late)
         if key not in self._made:
             producer = self._nodes[port.node]
-            if (
+            if late:
+                self._made[key] = self._cast(port, dtype, self._graph.places.of(port.node), late)
+            elif (
                 dtype == self._half
                 and producer.op == "Const"
                 and _elements(producer) <= MOST_COPIED
@@ -118,9 +128,9 @@ class _Editor:
                 )
         return self._made[key]
 
-    def _cast(self, port: Port, dtype: int, device: str) -> Port:
+    def _cast(self, port: Port, dtype: int, device: str, late: Tuple[str, ...] = ()) -> Port:
         node = self._add(port, "Cast", CAST_UP if dtype == FLOAT32 else CAST_DOWN, dtype)
-        node.input.append(str(port))
+        node.input.extend([str(port), *("^" + name for name in late)])
         node.device = device
         node.attr["SrcT"].type = FLOAT32 if dtype == self._half else self._half
         node.attr["DstT"].type = dtype

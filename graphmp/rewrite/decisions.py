@@ -6,6 +6,8 @@ from types import MappingProxyType
 from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from graphmp.graph.shapes.shapes import with_inferred_shapes
+from graphmp.graph.state.late_reads import late_reads
+from graphmp.graph.state.state import State
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
 from graphmp.policy.reason import MEASURED, Reason
 from graphmp.rewrite import pins, ranges
@@ -156,6 +158,8 @@ def _typed(problem: Problem) -> TypedGraph:
         )
     if body.function is None:
         graph.joined = problem.plan.joined
+        state = State(problem.meta_graph, graph.view, problem.op_defs.get)
+        graph.late = late_reads(graph.view, state)
     graph.idle = idle_nodes(graph.view, scopes.values())
     graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
     graph.gradients = {name for nodes in scopes.values() for name in nodes} | graph.joined

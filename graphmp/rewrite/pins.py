@@ -2,7 +2,8 @@
 
 Rules in order; the first that applies is the reason.
 
-1. Inserted loss scaling. Reads of references and resources: the dtype is the variable's.
+1. Inserted loss scaling. Reads of references and resources: the dtype is the variable's; so is that
+   of nodes that hand on its memory to what reads it after a write.
 2. Statistics of a batch normalisation (`U`).
 3. The op doesn't support half precision, has no kernel for it, or one that fails for the node's
    shapes; the flow of a TensorArray.
@@ -58,6 +59,7 @@ from graphmp.tf_hooks.op_defs import OpDefs
 _FLOW = Reason(FLOW, "orders the operations on a TensorArray")
 _OWN = Reason(LOSS_SCALE, "computes in float32")
 _OWN_CAST = Reason(OWN_CAST, "the model casts here itself")
+_MEMORY = Reason(VARIABLE, "hands on a variable that is written before it is read")
 _STATISTICS = Reason(STATISTICS, "a normalisation keeps its mean and variance in float32")
 _UPDATE = Reason(UPDATE, "computes in float32 on gradients")
 _SMALL_TABLE = 8  # a table may be cast itself if a look-up's result is this many times larger
@@ -88,6 +90,7 @@ def pin(
         reason = (
             (_OWN if unit.node.startswith(SCOPE + "/") else None)
             or variables[unit.node]
+            or (_MEMORY if unit.node in graph.late.passed_on else None)
             or (_STATISTICS if _is_statistics(graph, number) else None)
             or unsupported(graph, number, op_defs, config.compute_dtype)
             or (_FLOW if unit.node in flow else None)

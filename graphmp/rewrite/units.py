@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.shapes.shapes import records_shapes
 from graphmp.graph.shapes.trip_counts import Counts, trip_counts, trips
+from graphmp.graph.state import late_reads
 from graphmp.graph.state.devices import Places
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.gradient_names import differentiated
@@ -67,6 +68,7 @@ class TypedGraph:
         unread: nodes of gradient code whose values aren't used, run or not.
         joined: nodes that pass gradients to all-reduces which may run in half, and these.
         forward: the forward nodes of gradient code without telling names.
+        late: reads of variables that come after a write.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class TypedGraph:
         self.unread: AbstractSet[str] = frozenset()
         self.joined: AbstractSet[str] = frozenset()
         self.forward: Mapping[str, str] = {}
+        self.late = late_reads.NONE
         self._layouts: Dict[str, _Layout] = {}
         self._first: Dict[str, int] = {}
         self._loops: Optional[Tuple[Frames, Counts]] = None

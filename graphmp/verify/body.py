@@ -16,6 +16,7 @@ from graphmp.verify.ends import Ends
 from graphmp.verify.erase import Erasure
 from graphmp.verify.flags import Flags
 from graphmp.verify.gates import Gates
+from graphmp.verify.late import late_faults
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.order import Order
 from graphmp.verify.roundings import roundings
@@ -67,6 +68,7 @@ class BodyFindings:
         )
         self.order.compare()
         sides.faults += [*roundings(sides, self.erasure), *device_faults(sides)]
+        sides.faults += late_faults(sides)
         sides.faults += effect_faults(self)
         self.ends = Ends(sides)
         self.ways = Ways(sides, self.scales.nodes)

@@ -271,6 +271,31 @@ def test_a_kernel_that_is_slow_in_half_precision(graph, rows, source, dtypes, ca
     assert bool(cast) == cast_back
 
 
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+@pytest.mark.parametrize("loss_scale", [64.0, "dynamic"])
+def test_what_reads_a_variable_after_a_step_sees_the_new_value(graph, use_resource, loss_scale):
+    def build(x, y):
+        w = tf.get_variable("w", [12, 1], x.dtype, tf.ones_initializer(), use_resource=use_resource)
+        step, losses = tf.no_op(), []
+        for _ in range(3):
+            with tf.control_dependencies([step]):
+                product = tf.cast(tf.matmul(x, w), tf.float32)
+                losses.append(tf.reduce_mean(tf.square(product - y)))
+                step = tf.train.GradientDescentOptimizer(0.01).minimize(losses[-1])
+        return losses[-1], step
+
+    def losses(decorated):
+        with tf.Graph().as_default():
+            x, y = vectors()
+            made = decorated(x, y)
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                return [session.run(made, {x: VECTORS, y: TARGETS})[0] for _ in range(3)]
+
+    mixed = graphmp.mixed_precision(loss_scale=loss_scale, engine="recipe")
+    assert losses(mixed(build)) == pytest.approx(losses(build), rel=1e-2)
+
+
 def test_look_ups_in_a_partitioned_table_find_their_rows(graph):
     """Parts are cast one by one: the `mod` strategy reads row 1 of 4 from the second part."""
 

@@ -46,6 +46,24 @@ def _is_state(tensor: Any) -> bool:
     return tensor.op.type in MAY_BE_STATE
 
 
+def writes_of(variable: Any) -> Iterator[Any]:
+    """The ops that take the reference or handle of a variable's op and change it.
+
+    Those that give it its initial value are left out.
+    """
+    waiting, seen = list(variable.outputs), set()
+    while waiting:
+        tensor = waiting.pop()
+        for op in tensor.consumers():
+            handed_on = [t for t in op.outputs if t.dtype == tf.resource or _is_reference(t)]
+            if op in seen or op.inputs[0] is not tensor:
+                continue
+            seen.add(op)
+            waiting.extend(handed_on)
+            if is_write(op) and not is_initializer(op):
+                yield op
+
+
 def is_initializer(op: Any) -> bool:
     """Whether an op is the assignment that gives a variable its initial value."""
     variable = variable_op(op.inputs[0]) if op.type in OVERWRITES and op.inputs else None
