@@ -170,6 +170,8 @@ class DynamicLossScale(FixedLossScale):
         with own_scope(self.scope + "/update"), tf.device(self.device):
             good = read(self._good_steps) + 1
             grows = good >= self._config.loss_scale_growth_interval
+            if self.first_step is not None:  # its own measurement is what the next step takes
+                grows = tf.logical_and(grows, tf.logical_not(self.first_step))
             grown = self.current * self._config.loss_scale_growth_factor
             # A scale that would leave float32's range stays where it is.
             grown = _select(tf.is_finite(grown), grown, self.current)
@@ -177,8 +179,9 @@ class DynamicLossScale(FixedLossScale):
                 self.current * self._config.loss_scale_backoff_factor, self._config.loss_scale_min
             )
             scale = _select(finite, _select(grows, grown, self._fitting(gradients)), shrunk)
-            good = _select(tf.logical_and(finite, tf.logical_not(grows)), good, tf.zeros_like(good))
             skipped = self._skipped + tf.cast(tf.logical_not(finite), tf.int64)
+            goes_on = tf.logical_and(finite, tf.logical_not(grows))
+            good = _select(goes_on, good, self._changed(scale, skipped))
             with tf.control_dependencies([scale, good, skipped]):
                 pairs = zip(
                     self.variables,
@@ -189,6 +192,16 @@ class DynamicLossScale(FixedLossScale):
                     *[tf.assign(variable, value, name=name) for variable, value, name in pairs],
                     name="step",
                 )
+
+    def _changed(self, scale: Any, skipped: Any) -> Any:
+        """The good steps since a change of the scale.
+
+        None; but 1 where the state would be that before a first step, which doesn't come again.
+        """
+        if self.first_step is None:
+            return tf.zeros_like(skipped)
+        like_new = tf.equal(scale, self._config.loss_scale_initial)
+        return tf.cast(tf.logical_and(like_new, tf.equal(skipped, 0)), tf.int64)
 
     def _fitting(self, gradients: Sequence[Any]) -> Any:
         """The scale after a good step.

@@ -100,12 +100,8 @@ class Order:
         for missing in sorted(wanted - found) if not moved else ():
             if not self._follows(name, {missing}):
                 self._sides.fault(name, "does not wait for %s, as in the original" % missing)
-        started = {
-            variable
-            for variable in map(self._checkpoints.initialises, found - wanted)
-            if variable in self._scales.initial
-        }
-        if started and started != set(self._scales.initial):
+        started = self._starts(name)
+        if started and started != set(self._scales.initial) and not self._is_part(name):
             self._sides.fault(name, "initialises a part of what the scales keep")
         for extra in sorted(found - wanted):
             if not (
@@ -114,6 +110,24 @@ class Order:
                 or self._follows(name, {extra}, but=extra)
             ):
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
+
+    def _starts(self, name: str) -> Set[str]:
+        """The variables of scales that a node initialises, by what it waits for."""
+        found = map(self._checkpoints.initialises, self._after.controls(name))
+        return {variable for variable in found if variable in self._scales.initial}
+
+    def _is_part(self, name: str) -> bool:
+        """Whether a node is grouped with others, one for each device, that initialise the rest."""
+        groups = [
+            group
+            for group in self._after.control_consumers(name)
+            if self._after.nodes[group].op == "NoOp"
+        ]
+        return bool(groups) and all(
+            set().union(*map(self._starts, self._after.controls(group)))
+            == set(self._scales.initial)
+            for group in groups
+        )
 
     def _writes_wait(self) -> None:
         """Check that a write's constants and flags wait for nothing that it doesn't wait for."""

@@ -64,6 +64,29 @@ def test_a_scale_that_was_asked_for_is_not_lowered(stepped):
         assert [step(session, size) for size in (1000.0, 1e6)] == [2.0**14] * 2
 
 
+@pytest.mark.parametrize(
+    "interval, size, expected",
+    [
+        (3, 0.1, [14, 14, 15, 15, 16, 16, 16, 17, 17, 17]),
+        (1, 100.0, [4, 5, 6, 7, 8]),
+        (2, 100.0, [4, 5, 5, 6, 6]),
+    ],
+)
+def test_it_grows_past_its_initial_value_without_another_first_step(
+    graph, interval, size, expected
+):
+    scale = scales.make(Config.make(loss_scale_growth_interval=interval), "loss_scale")
+    update = scale.update(tf.constant(True), [tf.constant([size])])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(scale.in_step) == 1
+        found = []
+        for _ in expected:
+            session.run(update)
+            found.append(np.log2(session.run(scale.in_step)))
+    assert found == expected
+
+
 def least(x, factor):
     """A loss whose gradients are as large as `factor` says.
 

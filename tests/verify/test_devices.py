@@ -3,6 +3,8 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
+import graphmp
+from graphmp.verify import verify
 from tests.support.proved import Planted, open_claims, original_and_converted
 
 FIRST, SECOND = "/device:GPU:0", "/device:GPU:1"
@@ -45,3 +47,28 @@ def test_one_that_is_moved_away_from_its_neighbours(graphs, op):
     graph.nodes[moved[0]].device = FIRST
     found = open_claims(original, graph.meta_graph)
     assert "%s is on device '%s'" % (moved[0], FIRST) in found["same graph"]
+
+
+def on_two_devices():
+    """Two losses; the init op is a group of one node for each device."""
+    with tf.Graph().as_default():
+        losses = []
+        for number, device in enumerate(("/cpu:0", None)):
+            x = tf.placeholder(tf.float32, [4, 8])
+            with tf.device(device), tf.variable_scope("model%d" % number):
+                losses.append(tf.reduce_mean(tf.square(tf.layers.dense(x, 3))))
+                tf.train.GradientDescentOptimizer(0.1).minimize(losses[-1])
+        tf.global_variables_initializer()
+        return tf.train.export_meta_graph()
+
+
+def test_an_init_op_with_a_part_for_each_device():
+    original = on_two_devices()
+    converted = graphmp.convert(original).meta_graph
+    assert {"init/NoOp", "init/NoOp_1"} <= {node.name for node in original.graph_def.node}
+    assert verify(original, converted).ok
+    starts = [n for n in converted.graph_def.node if n.name in ("init/NoOp", "init/NoOp_1")]
+    part = next(n for n in starts if any("graphmp" in name for name in n.input))
+    del part.input[[("graphmp" in name) for name in part.input].index(True)]
+    failed = [claim for claim in verify(original, converted).claims if claim.verdict == "failed"]
+    assert "initialises a part of what the scales keep" in failed[0].text
