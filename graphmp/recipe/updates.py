@@ -47,7 +47,7 @@ def apply_gradients(
     if state is None or getattr(_INSIDE, "yes", False) or delegates(optimizer):
         return original(optimizer, grads_and_vars, *args, **kwargs)
     pairs = [(g, state.variable_of(v)) for g, v in grads_and_vars]
-    group, finite, adapts = _flag(state, pairs)
+    group, finite, adapting = _flag(state, pairs)
     before = len(tf.get_default_graph().get_operations())
     global_step = kwargs.get("global_step", args[0] if args else None)
     counts = variable_op(global_step) if finite is not None else None
@@ -70,7 +70,7 @@ def apply_gradients(
     result = (
         build()
         if finite is None
-        else _gated(state, group, finite, adapts, (build, otherwise), optimizer, pairs)
+        else _gated(state, group, finite, adapting, (build, otherwise), optimizer, pairs)
     )
     if group is not None:
         made = tf.get_default_graph().get_operations()[before:]
@@ -104,7 +104,8 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
         writes.old_value(creation.op_type, writes.target_of(creation), value, "accumulators"),
         "accumulators",
     )
-    with tf.control_dependencies([_update(calls[0].group, finite)]):
+    adapted = [_update(group, finite) for group in _groups(calls, finite)]
+    with tf.control_dependencies(adapted):
         made = creation.make(dict(creation.arguments, value=gated))
     state.summed[made.op.name] = finite
     return made.result()
@@ -164,7 +165,7 @@ def _gated(
     state: states.GraphState,
     group: Any,
     finite: Any,
-    adapts: bool,
+    adapting: List[states.LossGroup],
     builds: Tuple[Callable[[], Any], Callable[[], Any]],
     optimizer: Any,
     pairs: List[Tuple[Any, Any]],
@@ -177,7 +178,8 @@ def _gated(
         optimizer._create_slots([v for g, v in pairs if g is not None])
     collected = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
     known = list(collected)
-    with _unlistened(), tf.control_dependencies([_update(group, finite)] if adapts else []):
+    adapted = [_update(each, finite) for each in adapting]
+    with _unlistened(), tf.control_dependencies(adapted):
         result = gate.run_if(finite, build, group.scale.scope, otherwise)
     if len(collected) > len(known):
         collected[:] = known + [result]
@@ -205,8 +207,10 @@ def _update(group: states.LossGroup, finite: Any) -> Any:
     return group.updates[finite.name]
 
 
-def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, Any, bool]:
-    """The loss group of the pairs, its flag, and whether this update adapts the scale; or None.
+def _flag(
+    state: states.GraphState, pairs: List[Tuple[Any, Any]]
+) -> Tuple[Any, Any, List[states.LossGroup]]:
+    """A loss group of the pairs, their flag, and the groups whose scale this update adapts.
 
     Gradients that come out of accumulators (SyncReplicas, or a user's own) or placeholders are
     checked where they arrive; if they were gated before an accumulator, the scale was adapted
@@ -216,13 +220,15 @@ def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, 
     calls = _calls(state, gradients)
     if calls:
         group, whole = calls[0].group, reduced(gradients, state.call_of)
-        return group, group.check(whole) if whole and group.scale.skips else _and(calls), True
+        finite = group.check(whole) if whole and group.scale.skips else _and(calls)
+        return group, finite, _groups(calls, finite)
     names = {op.name for op in (variable_op(v) for _, v in pairs) if op is not None}
     for group in state.groups:
         if group.variables & names:
             finite = group.check(gradients) if group.scale.skips else None
-            return group, _and_of_sums(state, group, gradients, finite), not group.updates
-    return None, None, False
+            adapting = [] if group.updates else [group]
+            return group, _and_of_sums(state, group, gradients, finite), adapting
+    return None, None, []
 
 
 def _and_of_sums(state: states.GraphState, group: Any, gradients: List[Any], finite: Any) -> Any:
@@ -280,8 +286,14 @@ def _and(calls: List[states.GradientCall]) -> Any:
     if len(flags) < 2:
         return flags[0] if flags else None
     with own_scope("loss_scale"):
-        finite = tf.reduce_all(tf.stack(flags), name="all_finite")
-    calls[0].group.checked[finite.name] = [
-        g for call in calls if call.finite is not None for g in call.group.checked[call.finite.name]
-    ]
-    return finite
+        return tf.reduce_all(tf.stack(flags), name="all_finite")
+
+
+def _groups(calls: List[states.GradientCall], finite: Any) -> List[states.LossGroup]:
+    """The loss groups of calls that share a flag; each measures its own gradients under it."""
+    found = {id(call.group): call.group for call in calls if call.finite is not None}
+    for group in found.values() if finite is not None else ():
+        flags = [call.finite for call in calls if call.group is group and call.finite is not None]
+        gradients = [gradient for flag in flags for gradient in group.checked[flag.name]]
+        group.checked.setdefault(finite.name, gradients)
+    return list(found.values())

@@ -302,3 +302,27 @@ def test_sync_replicas_checks_what_it_takes_from_its_accumulators():
     assert (
         after["global_step"] == before["global_step"] + 1
     )  # or the accumulators would drop all that follows as stale
+
+
+def test_one_update_of_two_losses_adapts_both_scales(graph):
+    @graphmp.mixed_precision(engine="recipe", loss_scale="dynamic", loss_scale_initial=2.0**30)
+    def build(x):
+        gradients, variables = [], []
+        for name, size in (("a", 1.0), ("b", 100.0)):
+            loss = size * tf.reduce_mean(tf.cast(tf.layers.dense(x, 8, name=name), tf.float32))
+            own = tf.trainable_variables(name)
+            gradients += tf.gradients(loss, own)
+            variables += own
+        return tf.train.GradientDescentOptimizer(0.1).apply_gradients(zip(gradients, variables))
+
+    train = build(tf.placeholder(tf.float32, [8, 8], name="x"))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(30):
+            session.run(train, {"x:0": np.ones([8, 8])})
+        scales = session.run(["graphmp/loss_scale/scale:0", "graphmp/loss_scale_1/scale:0"])
+        kernels = session.run(tf.trainable_variables())
+        session.run(train, {"x:0": np.ones([8, 8])})
+        assert max(scales) < 2.0**24
+        moved = zip(kernels, session.run(tf.trainable_variables()))
+        assert all(np.any(before != after) for before, after in moved)
