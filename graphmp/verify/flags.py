@@ -6,7 +6,7 @@ from typing import Dict, Iterable, Optional
 
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import BOOL
-from graphmp.verify.formulas import AllOf, AnyOf, Finite, Flag, said_finite
+from graphmp.verify.formulas import AllOf, AnyOf, Finite, Flag, mentioned, said_finite
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Sides
@@ -62,8 +62,10 @@ class Flags:
         for template, kind in (("both", AllOf), ("either", AnyOf)):
             found = self._matcher.take(template, port)
             if found is not None:
-                sides = (self.of(found["a"]), self.of(found["b"]))
-                return None if None in sides else kind(sides)  # type: ignore[arg-type]
+                flags = [self.of(found[side]) for side in ("a", "b")]
+                known = [flag for flag in flags if flag is not None]
+                wrong = kind is AnyOf and self._same_call(known)
+                return None if len(known) < 2 or wrong else kind(tuple(known))
         every = self._matcher.take("all_finite", port)
         if every is not None:
             flags = [self.of(each) for each in every["flags"]]
@@ -79,6 +81,14 @@ class Flags:
             )
         inside = self._matcher.take("in_branch", port)
         return None if inside is None else self.of(inside["predicate"])
+
+    def _same_call(self, flags: Iterable[Flag]) -> bool:
+        """Whether both of two flags tell of one call, where what isn't taken skips nothing."""
+        calls = [
+            {call for call, scales in self._scales.skipping.items() if scales & mentioned(flag)}
+            for flag in flags
+        ]
+        return bool(set.intersection(*calls)) if calls else False
 
     def _none_skipped(self, found: Bindings) -> Optional[Flag]:
         """The flag behind a count of skipped steps, if it tells whether calls change the count."""

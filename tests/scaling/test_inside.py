@@ -754,6 +754,33 @@ def test_what_counts_steps_of_a_function_with_two_callers_is_said():
         assert after["global_step"] == after["net/steps"] == 1
 
 
+def trained_in_either_branch():
+    """A conditional whose branches train a variable each; steps are counted behind it."""
+    x, first = tf.placeholder(tf.float32, (8, 8), "x"), tf.placeholder(tf.bool, (), "first")
+    count, optimizer = tf.train.get_or_create_global_step(), tf.train.GradientDescentOptimizer(1e-3)
+    with tf.variable_scope("net", use_resource=True):
+        one, other = tf.get_variable("one", (8, 8)), tf.get_variable("other", (8, 8))
+
+    def step(weights):
+        loss = tf.reduce_mean(tf.matmul(x, weights))
+        with tf.control_dependencies([optimizer.minimize(loss, var_list=[weights])]):
+            return tf.identity(loss)
+
+    loss = tf.cond(first, lambda: step(one), lambda: step(other), name="both")
+    tf.get_default_graph().clear_collection(tf.GraphKeys.TRAIN_OP)  # ops inside functions
+    with tf.control_dependencies([loss]):
+        tf.identity(count.assign_add(1), "train")
+    tf.global_variables_initializer()
+
+
+@needs_tf2
+def test_what_counts_steps_of_either_branch_is_said():
+    with functions_for_loops():
+        converted = graphmp.convert(built(trained_in_either_branch), loss_scale="dynamic")
+    assert [row["code"] for row in converted.report["warnings"]] == ["GMP112"]
+    assert all("AssignAdd" not in row["gated"] for row in converted.report["losses"])
+
+
 def test_gradient_tape_in_a_function():
     def build():
         model = Model()

@@ -23,6 +23,7 @@ from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.gradient_names import gradient_scopes
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.view import Port
+from graphmp.policy.op_sets import CHOICES
 from graphmp.scaling.losses.inside import OpenBody, opened
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.model import Loss
@@ -186,7 +187,9 @@ def behind_calls(
     told = {
         n
         for n, names in enumerate(calls)
-        if len(inside[n].body.calls) == len(names) == 1 and not hidden.intersection(names)
+        if len(inside[n].body.calls) == len(names) == 1
+        and not hidden.intersection(names)
+        and graph.view.nodes[names[0]].op not in CHOICES
     }
     nothing = Loss(
         scopes=(),
