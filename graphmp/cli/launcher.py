@@ -280,15 +280,15 @@ class Run(Observer):
         if live is None or not live.steps or os.getpid() != self._process:
             return
         try:
-            skipped, scales = live.scale_state(session)
+            (skipped, scales), is_known = live.scale_state(session), True
         except (tf.errors.OpError, RuntimeError):  # closed, or its server is gone
-            skipped, scales = 0, []
+            skipped, scales, is_known = 0, [], False
         state = (
             "; loss scale %s; %d skipped" % (", ".join("%g" % scale for scale in scales), skipped)
             if scales
             else ""
         )
-        if state or live.number in self._applied or live.number not in self._ends:
+        if is_known or live.number in self._applied or live.number not in self._ends:
             bad = self._applied.get(live.number, 0)
             state += "; %d not finite" % bad if bad else ""
             steps = live.updates or live.steps

@@ -130,6 +130,12 @@ def test_trains_and_says_so(forks, folder):
     assert err[3:] == ["graphmp: 20 training steps; loss scale 1024; 0 skipped"]
 
 
+@pytest.mark.parametrize("loss_scale", ["none", "128", "dynamic"])
+def test_steps_of_all_sessions_are_counted(forks, folder, loss_scale):
+    _, _, err = forked(forks, TRAIN + LOOP + LOOP, flags=["--loss_scale=" + loss_scale])
+    assert "graphmp: 40 training steps" in err[-1]
+
+
 def test_the_script_sees_its_own_command_line(forks, folder):
     argv = ["--loss_scale=1", "-o", "--", "x"]
     status, out, err = forked(
