@@ -74,6 +74,20 @@ def test_a_graph_with_some_half_in_it_is_converted():
 
 
 @pytest.mark.unit
+def test_an_allowed_op_without_a_dtype_is_not_half(tmp_path):
+    def build():
+        table = tf.placeholder(tf.float32, [8, 4])
+        rows = [tf.gather(table, tf.constant([0, 1, 2, number])) for number in range(3)]
+        tf.matmul(tf.add_n(rows), tf.constant(EYE), name="product")
+
+    policy = tmp_path / "policy.txt"
+    policy.write_text("allow GatherV2 Gather ResourceGather\n")
+    rewriting = rewrite(built(build), op_policy=str(policy))
+    assert "GMP108" not in codes(rewriting)
+    assert of_op(rewriting.meta_graph, "MatMul")[0].attr["T"].type == FLOAT16
+
+
+@pytest.mark.unit
 def test_a_float64_graph():
     before = built(
         lambda: tf.matmul(tf.placeholder(tf.float64, [4, 4]), tf.constant(EYE.astype(np.float64)))
