@@ -56,6 +56,7 @@ from graphmp.policy.op_sets import (
 )
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
+from graphmp.scaling.degrees.zeros import Zeros
 from graphmp.scaling.losses.backward import Backward, differentiated_nodes
 
 _MOST_SOURCES = 100
@@ -121,6 +122,7 @@ class _Discovery:
         gradients: Iterable[Port],
     ):
         self._view, self._floats = view, floats
+        self._zeros = Zeros(view, floats.carries)
         self._written = {port.node: variables for port, variables in targets.items()}
         self._gradients = {port.node for port in gradients}
         self._allow = frozenset(tensor_core_ops()) | floats.functions | CALLS
@@ -487,12 +489,7 @@ class _Discovery:
         )
 
     def _is_zero(self, port: Port) -> bool:
-        node = self._view.nodes[port.node]
-        if node.op in KEEPS_VALUES | ENTERS and self._view.inputs(port.node):
-            return self._is_zero(
-                self._view.inputs(port.node)[node.op == "Fill"]
-            )  # the dimensions are a Fill's first input
-        return node.op == "ZerosLike" or node.op.startswith("TensorArray") or all_equal(node, 0)
+        return self._zeros.has(port.node)
 
     def _carried(self, name: str) -> Dict[int, Port]:
         return {
