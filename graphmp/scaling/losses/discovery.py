@@ -460,7 +460,7 @@ class _Discovery:
     def _multiples(
         self, seeds: Sequence[Port], among: AbstractSet[str], assumed: Iterable[str]
     ) -> Set[str]:
-        """Nodes that are multiples of the seeds, if some are.
+        """Nodes that are multiples of the seeds, if `assumed` are.
 
         Readers of multiples are looked at in topological order, each once.
         """
