@@ -53,8 +53,10 @@ def _names(key: str, collection: Any) -> Iterator[str]:
                 if getattr(each, field):
                     yield getattr(each, field)
             for nested in getattr(each, "nested_contexts", ()):
-                if nested.WhichOneof("ctxt"):
-                    waiting.append(getattr(nested, nested.WhichOneof("ctxt")))
+                if not nested.WhichOneof("ctxt"):
+                    found = "a ControlFlowContextDef without a context"
+                    raise refused("collection %s" % shown(key), found, _CURE)
+                waiting.append(getattr(nested, nested.WhichOneof("ctxt")))
 
 
 def _parsed(kind: Any, data: bytes) -> Optional[Any]:

@@ -181,15 +181,13 @@ def _in_gradient_code(config: Config, function: Callable[[], Any]) -> Any:
 
 
 def _config(state: states.GraphState, ys: Sequence[Any]) -> Optional[Config]:
-    """The options of the decorated call that `ys` depend on; None if there is none."""
+    """The options of the first decorated call that `ys` depend on; None if there is none."""
     build = creation.active()
     if build is not None:
         return build.config
     ops = [y.op for y in ys if hasattr(y, "op")]
-    for op in ancestors(ops, control=False):
-        if op.name in state.owner_of:
-            return state.owner_of[op.name]
-    return None
+    above = {op.name for op in ancestors(ops, control=False)}
+    return next((config for name, config in state.owner_of.items() if name in above), None)
 
 
 def _as_list(value: Any) -> List[Any]:

@@ -127,7 +127,7 @@ def finite_histogram(creation: Creation) -> Optional[tuple]:
         or not value.dtype.is_floating
     ):
         return None
-    if _and(_calls(state, [value])) is None:
+    if all(call.finite is None for call in _calls(state, [value])):
         return None
     finite = gate.value_if(tf.is_finite(value), value, tf.zeros_like(value), "histograms")
     return creation.make(dict(creation.arguments, values=finite)).result()

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Tuple
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.building import sibling_name
 from graphmp.graph.structure.contexts import Contexts
 from graphmp.graph.structure.frames import is_invariant
-from graphmp.graph.structure.values import changed
+from graphmp.graph.structure.values import changed, elements
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import BY_NAME, FLOAT32
 from graphmp.policy.reason import CAST_DOWN, CAST_UP, SECOND_CONSTANT, SECOND_ENTER, Reason
@@ -115,7 +114,7 @@ class _Editor:
             elif (
                 dtype == self._half
                 and producer.op == "Const"
-                and _elements(producer) <= MOST_COPIED
+                and elements(producer.attr["value"].tensor) <= MOST_COPIED
             ):
                 self._made[key] = self._second_constant(producer)
             elif is_invariant(producer):
@@ -201,11 +200,3 @@ def stale(graph: TypedGraph) -> List[str]:
         for name, node in graph.view.nodes.items()
         if node.op in STALE_SHAPES and "_output_shapes" in node.attr
     ]
-
-
-def _elements(constant: tf.NodeDef) -> int:
-    return int(
-        np.prod(
-            [dim.size for dim in constant.attr["value"].tensor.tensor_shape.dim], dtype=np.float64
-        )
-    )

@@ -26,6 +26,8 @@ from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES
 from graphmp.rewrite.counts import count
 from graphmp.rewrite.units import TypedGraph
 
+_MOST_ANCESTORS = 200  # a count is computed from fewer
+
 
 class Misfit(NamedTuple):
     """A constant that half precision can't hold.
@@ -166,11 +168,11 @@ def _is_count(graph: TypedGraph, name: str) -> bool:
     return bool(ops & SHAPE_OPS) and ops <= SHAPE_OPS | {"Const"}
 
 
-def _integer_ancestors(graph: TypedGraph, name: str, most: int = 200) -> Set[str]:
-    """Ancestors by data, not beyond reads of shapes; `most` limits the search."""
+def _integer_ancestors(graph: TypedGraph, name: str) -> Set[str]:
+    """Ancestors by data, not beyond reads of shapes; only the first ones."""
     seen: Set[str] = set()
     waiting = [port.node for port in graph.view.inputs(name)]
-    while waiting and len(seen) < most:
+    while waiting and len(seen) < _MOST_ANCESTORS:
         current = waiting.pop()
         if current not in seen:
             seen.add(current)

@@ -5,6 +5,7 @@ One line for each case.
 
 from __future__ import annotations
 
+import collections
 import re
 from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
@@ -18,7 +19,7 @@ from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.graph.structure.values import constant
 from graphmp.graph.structure.view import GraphView
-from graphmp.policy.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
+from graphmp.policy.dtypes import FLOAT32, FLOAT64, HALF, INVALID, compute_dtype
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.unmatched import unmatched
@@ -30,6 +31,7 @@ _SCALE_NAME = re.compile(
     r"(^|/)(current_)?loss_scal(e|er|ing)(_\d+)?(/|$)|LossScale", re.IGNORECASE
 )
 _PASSES = frozenset(("Identity", "Cast"))
+_HALF = "half"  # both half-precision types, counted together
 
 
 class Recognised(NamedTuple):
@@ -186,20 +188,24 @@ def _scalar(node: Any) -> Optional[float]:
 
 def _precision(view: GraphView, policy: Policy) -> str:
     """Why nothing is left to convert, by the dtypes of matmuls; empty if something is."""
-    counts = {FLOAT32: 0, FLOAT64: 0, 0: 0}
-    for dtype in _dtypes(view, policy):
-        counts[0 if dtype in HALF else dtype] = counts.get(0 if dtype in HALF else dtype, 0) + 1
+    counts = collections.Counter(
+        _HALF if dtype in HALF else dtype for dtype in _dtypes(view, policy) if dtype != INVALID
+    )
     total = sum(counts.values())
     by_hand = next((name for name in view.nodes if _BY_HAND.search(name)), None)
-    if counts[0] and by_hand:
+    if counts[_HALF] and by_hand:
         text = (
             "already mixed precision by hand (%d of %d matmuls and convolutions in half, float32"
             " variables below %s): left as it is"
         )
-        return text % (counts[0], total, by_hand[: by_hand.index("fp32_vars/") + len("fp32_vars")])
-    if counts[0] and counts[0] >= counts[FLOAT32]:
+        return text % (
+            counts[_HALF],
+            total,
+            by_hand[: by_hand.index("fp32_vars/") + len("fp32_vars")],
+        )
+    if counts[_HALF] and counts[_HALF] >= counts[FLOAT32]:
         return "already half precision (%d of %d matmuls and convolutions): left as it is" % (
-            counts[0],
+            counts[_HALF],
             total,
         )
     if counts[FLOAT64] and not counts[FLOAT32]:

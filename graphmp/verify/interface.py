@@ -98,8 +98,3 @@ class Interface:
     def states(self) -> List[DynamicState]:
         """The state of the scales by which it skips steps."""
         return list(self._body.scales.states)
-
-    @property
-    def skips(self) -> bool:
-        """Whether it, or what it calls, skips steps."""
-        return bool(self._body.scales.states)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Iterator, List, Set
+from typing import Dict, Iterable, Iterator, List, Set, Tuple
 
 from graphmp.graph.structure.branches import Conditions, sides
 from graphmp.graph.structure.reach import sources_of
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
+from graphmp.once import once
 from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, READS
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.erase import Erasure
@@ -304,27 +305,34 @@ class Order:
 
     def _only_for_writes(self, name: str, more: Conditions) -> bool:
         """Whether nodes that die with a flag are only used by nodes that die with it."""
-        flags = {
-            (self._after.behind(gate.predicate, ["Identity"]), 1)
-            for gates in self._gates.of.values()
-            for gate in gates
-            if gate.dies
-        }
         readers = {c.node for c in self._after.consumers(name)}.union(
             self._after.control_consumers(name)
         )
         op = self._after.nodes[name].op
         dead = all(more <= self._sides.after.conditions.get(reader, _EMPTY) for reader in readers)
         unseen = op == "NoOp" or (
-            (bool(readers) or self._is_result(name))
-            and name not in fetched(self._sides.before.meta_graph)
+            (bool(readers) or self._is_result(name)) and name not in self._fetched
         )
         return (
-            more <= flags
+            more <= self._flags
             and dead
             and unseen
             and (op in READS or not self._sides.before.is_stateful(name))
         )
+
+    @once
+    def _flags(self) -> Set[Tuple[Port, int]]:
+        """The sides on which gated writes run."""
+        return {
+            (self._after.behind(gate.predicate, ["Identity"]), 1)
+            for gates in self._gates.of.values()
+            for gate in gates
+            if gate.dies
+        }
+
+    @once
+    def _fetched(self) -> Set[str]:
+        return fetched(self._sides.before.meta_graph)
 
     def _is_result(self, name: str) -> bool:
         """Whether a node reads what a write that dies with it has written, its result in Python."""

@@ -78,7 +78,7 @@ class Side:
         self._writing = writing
         self.meta_graph, self.function = meta_graph, function
         self.arguments = [node.name for node in graph_def.node if node.op == ARGUMENT]
-        for node in graph_def.node:
+        for node in graph_def.node if function else ():  # a function's body is a copy
             if node.op == ARGUMENT and node.attr["T"].type == RESOURCE:
                 node.op = _HANDLE
         self.view = GraphView(graph_def) if view is None else view

@@ -352,6 +352,23 @@ def test_a_loss_in_half_precision_is_scaled_in_float32(graph):
     assert scaled.outputs[0].dtype == tf.float32
 
 
+@pytest.mark.parametrize("turn", range(6))
+def test_of_two_calls_behind_a_loss_the_first_ones_options_count(graph, turn):
+    """The order is that of the calls, not of the sum."""
+
+    def build(name, scale):
+        def layer(x):
+            return tf.layers.dense(x, 8, name=name)
+
+        return graphmp.mixed_precision(engine="recipe", loss_scale=scale)(layer)
+
+    x = tf.placeholder(tf.float32, [8, 8])
+    one, two = build("one", 128.0)(x), build("two", 1024.0)(x)
+    tf.gradients(tf.reduce_mean(two) + tf.reduce_mean(one), tf.trainable_variables())
+    scale = graph.get_tensor_by_name("graphmp/loss_scale/current:0")
+    assert tf.get_static_value(scale) == 128.0
+
+
 def test_user_given_grad_ys_are_scaled(graph):
     @fixed
     def build(x):

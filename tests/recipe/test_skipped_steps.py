@@ -177,6 +177,20 @@ def test_a_histogram_of_gradients_does_not_end_a_skipped_step():
             assert changed(before, state(sess)) == sorted(OWN[:1] + OWN[2:])
 
 
+def test_a_histogram_of_two_losses_gradients_adds_no_flag(graph):
+    @graphmp.mixed_precision()
+    def build(x):
+        hidden = two_layers(x)
+        losses = tf.reduce_mean(tf.square(hidden)), tf.reduce_mean(tf.abs(hidden))
+        return [tf.gradients(loss, tf.trainable_variables()[:1])[0] for loss in losses]
+
+    gradient = tf.add_n(build(tf.placeholder(tf.float32, (None, 12))))
+    start = len(graph.get_operations())
+    tf.summary.histogram("both", gradient)
+    types = [op.type for op in graph.get_operations()[start:]]
+    assert "IsFinite" in types and "All" not in types
+
+
 def test_the_other_loss_of_a_gan_trains():
     """An overflow in one loss skips that loss's update alone, and halves its scale alone."""
 

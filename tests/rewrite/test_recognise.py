@@ -74,6 +74,18 @@ def test_a_graph_with_some_half_in_it_is_converted():
 
 
 @pytest.mark.unit
+def test_an_allowed_op_without_a_dtype_is_not_half():
+    def build():
+        table = tf.placeholder(tf.float32, [8, 4])
+        rows = [tf.gather(table, tf.constant([0, 1, 2, number])) for number in range(3)]
+        tf.matmul(tf.add_n(rows), tf.constant(EYE), name="product")
+
+    rewriting = rewrite(built(build), "allow GatherV2")
+    assert "GMP108" not in codes(rewriting)
+    assert of_op(rewriting.meta_graph, "MatMul")[0].attr["T"].type == FLOAT16
+
+
+@pytest.mark.unit
 def test_a_float64_graph():
     before = built(
         lambda: tf.matmul(tf.placeholder(tf.float64, [4, 4]), tf.constant(EYE.astype(np.float64)))
@@ -170,6 +182,14 @@ def test_how_a_graph_was_converted_does_not_matter():
 def test_a_conversion_without_its_mark_is_refused(name):
     with pytest.raises(GraphmpError, match=r"GMP022: .*\(node %s\)" % name):
         rewrite(graph(X, W, "m MatMul x w", "%s Sin x" % name, w=EYE))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("text", [b'{"flags": []}', b'{"flags": null}', b"{}", b"[]", b"no JSON"])
+def test_a_mark_without_flags_is_none(text):
+    before = chain("xa")
+    before.collection_def["graphmp"].bytes_list.value.append(text)
+    assert half_nodes(converted(before)) == half_nodes(converted(chain("xa")))
 
 
 @pytest.mark.unit

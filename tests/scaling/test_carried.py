@@ -13,6 +13,14 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.config import Config
+from graphmp.graph.edit.editing import Editor
+from graphmp.graph.structure.contexts import contexts
+from graphmp.graph.structure.frames import is_invariant
+from graphmp.graph.structure.view import Port
+from graphmp.scaling.insertion.loops import list_in_contexts
+from graphmp.scaling.losses.training_graph import TrainingGraph
+from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support.painting import built
 from tests.support.programs.running import copies
 from tests.support.scaled import changed, losses_of, session
@@ -474,6 +482,30 @@ def test_gradients_can_be_taken_of_such_a_loop():
         assert context.AddValue(entered.inputs[0]) is entered.outputs[0]
         stack = graph.get_tensor_by_name("map/TensorArrayStack/TensorArrayGatherV3:0")
         assert tf.gradients(stack, [graph.get_tensor_by_name("w:0")]) != [None]
+
+
+@pytest.mark.unit
+def test_what_enters_a_loop_is_listed_by_its_output(graph):
+    """Here it is the second output of a node."""
+    _, second = tf.split(tf.placeholder(tf.float32, [4]), 2)
+    tf.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * second), [0, tf.ones([2])])
+    meta_graph = tf.train.export_meta_graph()
+    (context,) = contexts(
+        "while_context", meta_graph.collection_def["while_context"].bytes_list.value
+    )
+    editor = Editor(meta_graph.graph_def)
+    for name, node in list(editor.nodes.items()):
+        if is_invariant(node) and node.input[0] == str(Port(second.op.name, 1)):
+            copy = type(node)()
+            copy.CopyFrom(node)
+            copy.name = "entered"
+            editor.put(copy)
+            editor.connect(name, 0, Port(second.op.name, 0))
+    list_in_contexts(TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph)), editor)
+    (context,) = contexts(
+        "while_context", meta_graph.collection_def["while_context"].bytes_list.value
+    )
+    assert context.values_def.external_values[second.name] == "entered:0"
 
 
 @pytest.mark.unit

@@ -217,6 +217,29 @@ def test_given_gradients_behind_another_step_are_a_loss_of_their_own(graph):
     assert one == other == [(1, [("ApplyGradientDescent", 1)])] * 2
 
 
+def walks(steps, monkeypatch):
+    """How often descendants are looked for in a graph of gated steps, which doesn't train."""
+    calls, descendants = [], GraphView.descendants
+
+    def counting(*args, **kwargs):
+        calls.append(1)
+        return descendants(*args, **kwargs)
+
+    with tf.Graph().as_default(), monkeypatch.context() as patch:
+        hidden, w = tf.placeholder(tf.float32, [4, 4]), tf.get_variable("w", [4, 4])
+        for _ in range(steps):
+            kept = tf.sigmoid(tf.matmul(hidden, w))
+            hidden = kept * hidden + (1.0 - kept) * tf.tanh(hidden)
+        meta_graph = tf.train.export_meta_graph()
+        patch.setattr(GraphView, "descendants", counting)
+        assert not TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph)).discovered
+    return len(calls)
+
+
+def test_ones_that_start_no_gradients_are_not_followed_through_the_graph(monkeypatch):
+    assert walks(20, monkeypatch) == walks(5, monkeypatch)
+
+
 def test_a_variable_is_no_given_gradient(graph):
     """Although the gradients of the layer before are multiples of a weight."""
     x, w, v = (

@@ -10,6 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.scaling.losses import fed_gradients, training_graph
 from tests.support.loss_scaling import FEED
 from tests.support.painting import built
 from tests.support.scaled import losses_of, session
@@ -62,6 +63,39 @@ def test_of_a_product_of_two_weights_the_one_that_is_fed_back_counts():
     (name,) = meta_graph.collection_def["names"].bytes_list.value
     (loss,) = losses_of(meta_graph)[1]
     assert [str(port) + ":0" for port in loss.gradients] == [name.decode()]
+
+
+@pytest.mark.unit
+def test_a_gradient_of_unknown_rank_is_not_a_scalars():
+    """Of two results the one of the variable's shape counts."""
+
+    def build():
+        scale, x = tf.get_variable("scale", ()), tf.placeholder(tf.float32)
+        gradients = tf.gradients(square(scale * x), [scale, x])
+        tf.add_to_collection("names", gradients[0].name)
+        sgd().apply_gradients([(tf.placeholder(tf.float32, ()), scale)])
+
+    meta_graph = built(build)
+    (name,) = meta_graph.collection_def["names"].bytes_list.value
+    (loss,) = losses_of(meta_graph)[1]
+    assert [str(port) + ":0" for port in loss.gradients] == [name.decode()]
+
+
+@pytest.mark.unit
+def test_the_shapes_of_gradients_are_inferred_once(monkeypatch):
+    def build():
+        w = tf.get_variable("w", (12, 1))
+        for _ in range(3):
+            tf.gradients(square(tf.matmul(vectors(), w)), w)
+        sgd().apply_gradients([(tf.placeholder(tf.float32, w.shape), w)])
+
+    calls = []
+    for module in (fed_gradients, training_graph):
+        monkeypatch.setattr(
+            module, "inferred_shapes", lambda graph: calls.append(1) or {}, raising=False
+        )
+    losses_of(built(build))
+    assert len(calls) == 1
 
 
 @pytest.mark.unit

@@ -255,6 +255,11 @@ def _broken_context(graph: Any) -> None:
     graph.collection_def["while_context"].bytes_list.value.append(b"\xff\xff\xff")
 
 
+def _empty_context(graph: Any) -> None:
+    text = b"\n\x04loop\x62\x00"  # context_name, and an empty one of nested_contexts
+    graph.collection_def["while_context"].bytes_list.value.append(text)
+
+
 def _variable_of_nobody(graph: Any) -> None:
     graph.collection_def["variables"].bytes_list.value.append(b"\n\tnowhere:0")
 
@@ -325,6 +330,7 @@ REFUSED: Dict[str, Hostile] = {
     "collection": Hostile(_collection, "nowhere"),
     "context": Hostile(_context, "nowhere"),
     "context that is none": Hostile(_broken_context, "while_context"),
+    "context in a context that is none": Hostile(_empty_context, "without a context"),
     "variable of nobody": Hostile(_variable_of_nobody, "nowhere"),
     "Unpack": Hostile(unpack, "num"),
     "Split": Hostile(_split, "num_split"),

@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
+from graphmp.policy.dtypes import RESOURCE
 from graphmp.verify import verify
 from tests.support.corpus import recorded
 from tests.support.proved import converted, open_claims
@@ -119,6 +120,15 @@ def test_graphs_stay_as_they_are():
     before = serialize(graph), serialize(other)
     assert verify(graph, other).ok
     assert (serialize(graph), serialize(other)) == before
+
+
+@pytest.mark.unit
+def test_arguments_in_the_main_graph_stay_arguments():
+    given = tf.MetaGraphDef()
+    node = given.graph_def.node.add(name="handle", op="_Arg")
+    node.attr["T"].type, node.attr["index"].i = RESOURCE, 0
+    verify(given, given)
+    assert node.op == "_Arg"
 
 
 @pytest.mark.unit

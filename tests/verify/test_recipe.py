@@ -7,7 +7,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.edit.mark import mark
-from graphmp.verify import verify
+from graphmp.verify import order, verify
+from graphmp.verify.sides import fetched
 from tests.support.models import MODELS
 from tests.support.proved import Planted, by_recipe, open_claims
 
@@ -55,6 +56,18 @@ def test_model(name, config):
 )
 def test_rules_of_their_own(name, config):
     test_model(name, config)
+
+
+def test_what_may_be_fetched_is_listed_once_for_all_nodes_that_die(monkeypatch):
+    graphs, calls = by_recipe(MODELS["called_twice"]), []
+
+    def counting(meta_graph):
+        calls.append(1)
+        return fetched(meta_graph)
+
+    monkeypatch.setattr(order, "fetched", counting)
+    verify(*graphs)
+    assert len(calls) == 1
 
 
 def many_losses(decorate):

@@ -35,7 +35,7 @@ def read_mark(meta_graph: tf.MetaGraphDef) -> Optional[Dict[str, Any]]:
             found = json.loads(data.decode("utf-8"))
         except ValueError:
             continue
-        if isinstance(found, dict) and "flags" in found:
+        if isinstance(found, dict) and isinstance(found.get("flags"), dict):
             return dict(found)
     return None
 

@@ -134,6 +134,7 @@ def _strided_slice(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Ru
     if (
         source is None
         or step is None
+        or len(step) > len(source)
         or _option(node, "ellipsis_mask")
         or _option(node, "new_axis_mask")
     ):

@@ -37,15 +37,13 @@ class Contexts:
         self._of: Dict[str, Any] = {}
         self._parents: Dict[int, Optional[Any]] = {}
         self._changed = False
-        for key, name in _KINDS.items():
+        for key in _KINDS:
             data = (
                 meta_graph.collection_def[key].bytes_list.value
                 if key in meta_graph.collection_def
                 else ()
             )
-            self._roots[key] = [
-                context for context in (parse(name, each) for each in data) if context is not None
-            ]
+            self._roots[key] = contexts(key, data)
         for context, parent in self._walk():
             self._parents[id(context)] = parent
             outside = set(context.values_def.external_values)

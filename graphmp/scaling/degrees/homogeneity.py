@@ -38,7 +38,6 @@ from typing import (
     Tuple,
 )
 
-from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Consumer, GraphView, Port
 from graphmp.graph.structure.walk import reached
 from graphmp.once import remembered
@@ -47,16 +46,15 @@ from graphmp.policy.op_sets import (
     ADDS,
     ARRAY_READS,
     ARRAY_WRITES,
-    EMPTY_LISTS,
     ENTERS,
     EXITS,
     MERGES,
     NEXT_ITERATIONS,
-    PLACEHOLDERS,
     SWITCHES,
 )
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.reason import LOSS_SCALE, Reason
+from graphmp.scaling.degrees.zeros import Zeros
 
 Degree = Optional[int]  # None for zeros, which have any degree
 Called = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
@@ -133,9 +131,8 @@ class Analysis:
         self._code = code
         self._view = code.view
         self._given = {port: degree for port, degree in given.items() if degree is not None}
-        self._zeros: Dict[str, bool] = {
-            port.node: True for port, degree in given.items() if degree is None
-        }
+        free = [port.node for port, degree in given.items() if degree is None]
+        self._zeros = Zeros(self._view, self._carries, free)
         self._allow = frozenset(tensor_core_ops())
         self._apart: Set[str] = set()  # nodes of rule 6
         self._guessed: Dict[str, List[int]] = collections.defaultdict(
@@ -155,17 +152,7 @@ class Analysis:
 
     def is_zero(self, name: str) -> bool:
         """Whether a node is zero, or a TensorArray or TensorList of zeros: it has any degree."""
-        waiting = [] if name in self._zeros else [name]
-        while waiting:
-            at = waiting[-1]
-            ways = self._zero_by(at)
-            if at not in self._zeros:
-                self._zeros[at] = False  # a loop ends here
-                waiting += [each for way in ways for each in way if each not in self._zeros]
-            else:
-                self._zeros[at] = any(all(self._zeros[each] for each in way) for way in ways)
-                waiting.pop()
-        return self._zeros[name]
+        return self._zeros.has(name)
 
     def _pass(self) -> None:
         """Compute degrees in topological order; the degree of a loop variable is guessed."""
@@ -502,24 +489,6 @@ class Analysis:
                     yield reader.node
 
         return reached([name], beside, lambda other: other == name or other in self._scaled)
-
-    def _zero_by(self, name: str) -> List[List[str]]:
-        """The sets of inputs each of which makes a node zero if all in it are.
-
-        What is homogeneous of a positive degree makes zeros of zeros.
-        """
-        node, inputs = self._view.nodes[name], self._view.inputs(name)
-        law, floats = rule(node.op), self._floats(name)
-        if node.op in EMPTY_LISTS | {"ZerosLike"}:
-            return [[]]
-        if node.op == "Const":
-            return [[]] if all_equal(node, 0) else []
-        if node.op.startswith("TensorArray"):
-            return [] if node.op in ARRAY_READS else [[]]
-        if law.outputs is not None or not floats or node.op in PLACEHOLDERS:
-            return []
-        terms = law.terms(sorted(floats) if law.slots is None else law.slots)
-        return [[inputs[slot].node for slot in term.slots] for term in terms if term.power > 0]
 
 
 @remembered

@@ -23,10 +23,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.view import CONTROL, Port
-from graphmp.policy.dtypes import BOOL, INT32, RESOURCE
+from graphmp.policy.dtypes import BOOL, FLOATS, INT32, RESOURCE
 from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.policy.reason import FINITE_CHECK, SKIP_GATE, Reason
-from graphmp.scaling.losses.training_graph import FLOATS, TrainingGraph
+from graphmp.scaling.losses.training_graph import TrainingGraph
 
 _SELECTED = Reason(SKIP_GATE, "the old value unless the gradients are finite")
 _ALIVE = Reason(SKIP_GATE, "runs whether or not the update does")
@@ -74,7 +74,6 @@ class GateInsertion:
     """Inserts gates into one graph.
 
     Attributes:
-        gated: the gated writes.
         impossible: writes that can't be gated, because their results would be missing.
     """
 
@@ -86,7 +85,6 @@ class GateInsertion:
         self._finite: Dict[Tuple[str, ...], Port] = {}
         self._both: Dict[Tuple[Port, Port], Port] = {}
         self._shapes: List[Port] = []
-        self.gated: List[str] = []
         self.impossible: List[str] = []
 
     def by_flag(self, name: str, flag: Port) -> None:
@@ -106,7 +104,6 @@ class GateInsertion:
         if neutral is None or not self._graph.is_float(self._graph.view.inputs(name)[neutral.slot]):
             self.impossible.append(name)
             return
-        self.gated.append(name)
         scope, dtype = (
             "%s/%s" % (OWN_SCOPE, name),
             self._graph.dtype(self._graph.view.inputs(name)[neutral.slot]),
@@ -196,8 +193,6 @@ class GateInsertion:
             self._dead(name, self._in_branch(name, flag, scope), scope)
         else:
             self.impossible.append(name)
-            return
-        self.gated.append(name)
 
     def _may_die(self, name: str) -> bool:
         """Whether a write's results aren't needed.

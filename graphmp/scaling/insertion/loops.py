@@ -10,7 +10,7 @@ from graphmp.config import Config
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.contexts import Contexts
 from graphmp.graph.structure.frames import frames, is_invariant
-from graphmp.graph.structure.view import GraphView, Port
+from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import ENTERS, EXITS
 from graphmp.scaling.insertion.checkpoints import ScaleState
 from graphmp.scaling.insertion.fragment import Fragment
@@ -55,9 +55,8 @@ def list_in_contexts(graph: TrainingGraph, editor: Editor) -> None:
     for name in (name for name in editor.added if inside.get(name)):
         node, path = editor.nodes[name], inside[name]
         if node.op in ENTERS and is_invariant(node):
-            contexts.bring_in(
-                name, graph.loop_conditions[path], str(Port(*editor.input(name, 0))) + ":0"
-            )
+            outside = "%s:%d" % editor.input(name, 0)
+            contexts.bring_in(name, graph.loop_conditions[path], outside)
         elif node.op not in EXITS or path[:-1]:
             contexts.add(
                 name, editor.nodes[graph.loop_conditions[path[:-1] if node.op in EXITS else path]]

@@ -97,7 +97,7 @@ def splice(
 
 
 def given_to_calls(made: Sequence[Arithmetic]) -> Dict[str, str]:
-    """The state of scales that calls of functions with gradients get."""
+    """The inputs that calls of gradient-taking functions get from the scales, by call."""
     return {call: scale for each in made for call, scale in each.given.items()}
 
 

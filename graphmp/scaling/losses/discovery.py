@@ -18,6 +18,7 @@ Names were changed, or the call wasn't named by TensorFlow.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from typing import (
     AbstractSet,
@@ -56,6 +57,7 @@ from graphmp.policy.op_sets import (
 )
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
+from graphmp.scaling.degrees.zeros import Zeros
 from graphmp.scaling.losses.backward import Backward, differentiated_nodes
 
 _MOST_SOURCES = 100
@@ -121,6 +123,7 @@ class _Discovery:
         gradients: Iterable[Port],
     ):
         self._view, self._floats = view, floats
+        self._zeros = Zeros(view, floats.carries)
         self._written = {port.node: variables for port, variables in targets.items()}
         self._gradients = {port.node for port in gradients}
         self._allow = frozenset(tensor_core_ops()) | floats.functions | CALLS
@@ -227,11 +230,13 @@ class _Discovery:
         )
 
     def _call(self, seeds: Sequence[Port]) -> Discovered:
-        region = self._linear(seeds, self._all)
+        region = self._linear(seeds, self._place.keys())
         others = [
             other for other in self._chosen if other not in self._inner and other not in seeds
         ]
-        outside: Set[str] = set().union(*(self._linear([other], self._all) for other in others))
+        outside: Set[str] = set().union(
+            *(self._linear([other], self._place.keys()) for other in others)
+        )
         if self._inner.issuperset(seeds):
             region -= outside
         starts = self._allow if self._multiply(region) else VARIABLE_OPS
@@ -405,19 +410,15 @@ class _Discovery:
         )
         return node.op == "OnesLike" or (not fills and all_equal(node, 1))
 
-    def _linear(self, seeds: Sequence[Port], among: Iterable[str] = ()) -> Set[str]:
-        """Nodes that are multiples of the seeds.
+    def _linear(self, seeds: Sequence[Port], among: Optional[AbstractSet[str]] = None) -> Set[str]:
+        """Nodes that are multiples of the seeds, among those that writes need or else `among`.
 
-        All values that writes need must be, unless `others` are given too. A loop variable with an
-        initial value of zeros is one if its next value is.
+        A loop variable with an initial value of zeros is one if its next value is.
         """
-        after = self._view.descendants({seed.node for seed in seeds}, control=False) & (
-            set(among) or self._needed
-        )
-        order = sorted(after, key=self._place.__getitem__)
-        assumed = {name: again for name, again in self._from_zeros.items() if name in after}
+        among = self._needed if among is None else among
+        assumed = self._assumed(seeds, among) if self._from_zeros else {}
         while True:
-            found = self._multiples(seeds, order, assumed)
+            found = self._multiples(seeds, among, assumed)
             led_to = (
                 self._view.followed(
                     [c.node for seed in seeds for c in self._view.consumers(seed.node)],
@@ -447,12 +448,33 @@ class _Discovery:
                 found[name] = again[0]
         return found
 
+    def _assumed(self, seeds: Sequence[Port], among: AbstractSet[str]) -> Dict[str, str]:
+        """The loop variables that may be multiples of seeds: those that depend on them."""
+        after = self._view.descendants({seed.node for seed in seeds}, control=False)
+        return {
+            name: again
+            for name, again in self._from_zeros.items()
+            if name in after and name in among
+        }
+
     def _multiples(
-        self, seeds: Sequence[Port], order: Sequence[str], assumed: Iterable[str]
+        self, seeds: Sequence[Port], among: AbstractSet[str], assumed: Iterable[str]
     ) -> Set[str]:
-        """Nodes among those in `order` that are multiples of the seeds, if some are."""
+        """Nodes that are multiples of the seeds, if `assumed` are.
+
+        Readers of multiples are looked at in topological order, each once.
+        """
         starts, found = set(seeds), set(assumed)
-        for name in order:
+        waiting: List[int] = []
+        for name in {*(seed.node for seed in seeds), *found}:
+            waiting += self._readers(name, among)
+        heapq.heapify(waiting)
+        last = -1
+        while waiting:
+            place = heapq.heappop(waiting)
+            if place <= last:
+                continue
+            last, name = place, self._all[place]
             scaled = {
                 slot
                 for slot, port in enumerate(self._view.inputs(name))
@@ -460,7 +482,14 @@ class _Discovery:
             }
             if scaled and self._is_linear(name, scaled):
                 found.add(name)
+                for each in self._readers(name, among):
+                    heapq.heappush(waiting, each)
         return found
+
+    def _readers(self, name: str, among: AbstractSet[str]) -> List[int]:
+        """The places of the readers of a node that are among others."""
+        readers = (consumer.node for consumer in self._view.consumers(name))
+        return [self._place[reader] for reader in readers if reader in among]
 
     def _is_linear(self, name: str, scaled: AbstractSet[int]) -> bool:
         op = self._view.nodes[name].op
@@ -487,12 +516,7 @@ class _Discovery:
         )
 
     def _is_zero(self, port: Port) -> bool:
-        node = self._view.nodes[port.node]
-        if node.op in KEEPS_VALUES | ENTERS and self._view.inputs(port.node):
-            return self._is_zero(
-                self._view.inputs(port.node)[node.op == "Fill"]
-            )  # the dimensions are a Fill's first input
-        return node.op == "ZerosLike" or node.op.startswith("TensorArray") or all_equal(node, 0)
+        return self._zeros.has(port.node)
 
     def _carried(self, name: str) -> Dict[int, Port]:
         return {

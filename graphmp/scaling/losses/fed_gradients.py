@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from graphmp.graph.shapes.shapes import inferred_shapes
 from graphmp.graph.state.variables import variables
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import ADDS_OF_MANY, PLACEHOLDERS
@@ -132,15 +131,10 @@ def _results(graph: TrainingGraph, scope: GradientScope) -> Dict[str, List[Port]
             for port in (port for port in graph.outputs(name) if _is_final(graph, scope, port)):
                 for variable in _differentiated_by(graph, name):
                     found.setdefault(variable, []).append(port)
-    shapes = inferred_shapes(graph.meta_graph.graph_def) if found else {}
     declared = {variable.name: variable.shape for variable in variables(graph.meta_graph.graph_def)}
     for variable, ports in found.items():
-        alike = [
-            p
-            for p in ports
-            if p.node in shapes
-            and tuple(d.size for d in shapes[p.node][p.output].dim) == declared[variable]
-        ]
+        shape = declared[variable]
+        alike = [p for p in ports if shape is not None and graph.shape(p) == list(shape)]
         found[variable] = alike or ports
     return found
 

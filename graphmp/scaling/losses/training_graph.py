@@ -17,7 +17,7 @@ from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.once import once
-from graphmp.policy.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
+from graphmp.policy.dtypes import COMPLEX, FLOATS, RESOURCE, VARIANT
 from graphmp.policy.op_sets import (
     ARRAY_READS,
     ENTERS,
@@ -36,7 +36,6 @@ from graphmp.scaling.losses.inside import OpenBody, opened
 from graphmp.scaling.losses.returned import calls_of, taking
 from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 
-FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
 _HANDS_ON = ENTERS | EXITS | MERGES | SWITCHES | IDENTITIES
 
 
@@ -70,7 +69,7 @@ class TrainingGraph:
         config: Config,
         op_defs: OpDefs,
         recorded: Sequence[RecordedCall] = (),
-        ends: Optional[AbstractSet[str]] = None,
+        ends: AbstractSet[str] = frozenset(),
         inside: Sequence[RecordedCall] = (),
         view: Optional[GraphView] = None,
     ):
@@ -81,7 +80,7 @@ class TrainingGraph:
             config: may name gradient scopes.
             op_defs: definitions of its ops.
             recorded: the recorded calls of `tf.gradients`.
-            ends: for a function's body, the results that count as writes; None for a main graph.
+            ends: the results of a function's body that count as writes; none by default.
             inside: recorded calls of `tf.gradients`, those inside functions included.
             view: a view of the same graph, if there is one.
         """
@@ -91,7 +90,7 @@ class TrainingGraph:
             GraphView(meta_graph.graph_def) if view is None else view.over(meta_graph.graph_def)
         )
         self.places = Places(self.view)
-        self.state = State(meta_graph, self.view, op_defs.get, ends or frozenset())
+        self.state = State(meta_graph, self.view, op_defs.get, ends)
         self._frames = frames(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.functions = frozenset(

@@ -7,7 +7,6 @@ from typing import AbstractSet, Iterator, Optional, Sequence
 from graphmp.config import Config
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import Frames, frames
-from graphmp.policy.op_sets import EXITS
 from graphmp.scaling.losses.loops import Path, iteration, pivot
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.model import Loss
@@ -38,19 +37,13 @@ def plan_loops(
     if not looped:
         return
     inside = frames(graph.view)
-
-    def around(name: str) -> Optional[Path]:
-        """The frames that contain the outputs of a node."""
-        frame = inside.get(name)
-        return frame[:-1] if frame and graph.view.nodes[name].op in EXITS else frame
-
     for path in dict.fromkeys(inside[name] for name in looped):
         loop = iteration(graph.meta_graph, inside, path)
         once = TrainingGraph(loop.meta_graph, config, graph.op_defs)
         found = [
             loss
             for loss in find_losses(once, config)
-            if all(around(name) == path for name in loss.nodes)
+            if all(graph.loops(name) == path for name in loss.nodes)
         ]
         writes = {name for loss in found for name in loss.direct}
         start = pivot(once.view, loop, writes)

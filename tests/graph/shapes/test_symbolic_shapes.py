@@ -118,6 +118,22 @@ def test_unknown_ranks_stay_unknown():
     assert dims(shapes_of(graph), tanh) is None
 
 
+def test_a_slice_of_more_axes_than_were_recorded():
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [3, 4], "x")
+        graph_def = with_inferred_shapes(tf.identity(x[:, :], "y").graph.as_graph_def())
+    for node in graph_def.node:
+        if node.name == "x":
+            for key in ("shape", "_output_shapes"):
+                node.attr.pop(key, None)
+            node.attr["_output_shapes"].list.shape.add().dim.add(size=-1)
+        else:
+            node.attr.pop("_output_shapes", None)
+    view = GraphView(graph_def)
+    shapes = SymbolicShapes(view, steady_variables(view))
+    assert len(shapes.of(Port("x", 0))) == 1 and shapes.of(Port("y", 0)) is None
+
+
 def broadcast_sums(graph):
     return [
         op.name
