@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.audit.options import Options
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss, source_files
+from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
 from graphmp.cli.steps import add_steps, options_of_steps
 from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import counter, progress
@@ -89,10 +89,10 @@ def _check_outputs(args: argparse.Namespace) -> None:
     The repair may extend the policy file that it starts from.
     """
     outputs = [name for name in (args.fix, args.html, args.output) if name]
-    inputs = [*source_files(args), args.data, options_of(FLAGS)["ranges"]]
+    options = options_of(FLAGS)
     for number, name in enumerate(outputs):
-        policies = [] if name == args.fix else [options_of(FLAGS)["op_policy"]]
-        check_file(pathlib.Path(name), [*inputs, *policies, *outputs[:number]])
+        read = dict(options, op_policy="") if name == args.fix else options
+        check_file(pathlib.Path(name), [*input_files(args, read), *outputs[:number]])
 
 
 def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, options: Options) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.audit.options import Options
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source, source_files
+from graphmp.cli.sources import add_source, convert_source, input_files, source_files
 from graphmp.cli.steps import STEPS, TOLERANCE, add_step_timeout
 from graphmp.cli.summary import summary
 from graphmp.cli.tables import labelled, show, write
@@ -125,11 +125,12 @@ def _check_output(args: argparse.Namespace, folder: pathlib.Path) -> None:
 
     The source may be the folder's `ORIGINAL`, which is written as it was read.
     """
-    flags = [options_of(FLAGS)[name] for name in ("op_policy", "ranges")]
-    check_folder(folder, FILES, [args.data, *flags])
+    sources = source_files(args)
+    others = [name for name in input_files(args, options_of(FLAGS)) if name not in sources]
+    check_folder(folder, FILES, others)
     for name in FILES:
         if name != ORIGINAL:
-            refuse_inputs(folder / name, source_files(args))
+            refuse_inputs(folder / name, sources)
 
 
 def _check_original(source: str, folder: pathlib.Path, conversion: Conversion) -> None:
