@@ -96,17 +96,23 @@ def _check_outputs(args: argparse.Namespace) -> None:
 
 
 def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, options: Options) -> int:
-    """Search for nodes to keep in float32, write them to the policy file and print their cost."""
+    """Search for nodes to keep in float32, write them, if any, to the policy file, and print."""
     from graphmp.audit.repair.fix import Fixer
 
     config = Config.make(**options_for_graphs())
     with counter("conversions tried", None) as done:
         result = Fixer(conversion, config, options, args.tolerance, done).repair(found)
-    if result.passes:
-        own = read_text(config.op_policy) if config.op_policy else ""
-        write_atomic(pathlib.Path(args.fix), (own + result.policy_lines()).encode("utf-8"))
+    if result.rules:
+        text = _own_lines(config.op_policy) + result.policy_lines()
+        write_atomic(pathlib.Path(args.fix), text.encode("utf-8"))
     write(result.to_text(args.fix, args.source))
     return int(not result.passes)
+
+
+def _own_lines(policy: str) -> str:
+    """The lines of a policy file, the last one ended too; empty without a file."""
+    text = read_text(policy) if policy else ""
+    return text + "\n" if text and not text.endswith("\n") else text
 
 
 def options_for_graphs() -> Dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 import graphmp
 from graphmp.audit.options import Options
 from graphmp.audit.repair.fix import Fixer, half_nodes
+from graphmp.audit.repair.repair import Repair
 from graphmp.audit.run import audit
 from graphmp.config import Config
 from graphmp.graph.structure.view import GraphView
@@ -147,3 +148,13 @@ def test_what_a_repair_says(data):
         % repair.runs
     )
     assert lines[-1] == "next         graphmp convert model.meta --op_policy=kept.policy"
+
+
+@pytest.mark.unit
+def test_a_repair_without_rules_names_no_file_for_the_next_command():
+    lines = Repair([], True, 2, 9, 9, 3, 3).to_text("kept.policy", "model.meta").splitlines()
+    assert lines == [
+        "repair       none is needed; agrees on fresh batches; 2 conversions tried",
+        "wrote        nothing: there is no rule for kept.policy",
+        "next         graphmp convert model.meta",
+    ]

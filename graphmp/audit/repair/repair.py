@@ -66,15 +66,15 @@ class Repair:
                     ("next", "is the data right? Try other --data, or a larger --tolerance"),
                 ]
             )
-        if self.loss_scale:
-            said = [
-                (
-                    "repair",
-                    "a loss scale of %s; agrees on fresh batches; %s" % (self.loss_scale, tried),
-                )
-            ]
+        if not self.rules:
+            cure = "a loss scale of %s" % self.loss_scale if self.loss_scale else "none is needed"
+            flag = " --loss_scale=%s" % self.loss_scale if self.loss_scale else ""
             return _lines(
-                [*said, ("next", "graphmp convert %s --loss_scale=%s" % (source, self.loss_scale))]
+                [
+                    ("repair", "%s; agrees on fresh batches; %s" % (cure, tried)),
+                    ("wrote", "nothing: there is no rule for %s" % policy),
+                    ("next", "graphmp convert %s%s" % (source, flag)),
+                ]
             )
         nodes = [
             (
