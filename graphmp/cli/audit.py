@@ -124,6 +124,12 @@ def options_for_graphs() -> Dict[str, Any]:
             "--engine=recipe: audit compares node by node, and accepts auto and rewrite, which keep"
             " their names",
         )
+    if options["compute_dtype"] == "float32":
+        raise GraphmpError(
+            "GMP020",
+            "--compute_dtype=float32: audit compares half precision with float32, and accepts"
+            " float16 and bfloat16",
+        )
     return dict(options, engine="rewrite")
 
 
