@@ -35,7 +35,8 @@ def check_overflow(
         sentence. None if all is finite.
 
     Raises:
-        GraphmpError: GMP002 if the graph shows no gradients, and `fetches` is empty.
+        GraphmpError: GMP002 if the graph shows no gradients, and `fetches` is empty, or if no
+            floating-point tensor is computed for the fetches.
     """
     graph = session.graph
     live = known_live_graph(graph)

@@ -133,6 +133,13 @@ def test_a_graph_without_gradients(graph):
     assert raised.value.code == "GMP002"
 
 
+@pytest.mark.parametrize("fetch", [tf.no_op, lambda: tf.constant(1), lambda: tf.group()])
+def test_fetches_without_a_floating_point_tensor(graph, fetch):
+    op = fetch()
+    with tf.Session() as session, pytest.raises(GraphmpError, match="^GMP002: no floating-point"):
+        graphmp.check_overflow(session, {}, op)
+
+
 @pytest.fixture
 def script(tmp_path, monkeypatch, forks):
     monkeypatch.chdir(tmp_path)
