@@ -105,7 +105,8 @@ def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, optio
     if result.rules:
         text = _own_lines(config.op_policy) + result.policy_lines()
         write_atomic(pathlib.Path(args.fix), text.encode("utf-8"))
-    write(result.to_text(args.fix, args.source))
+    asked = Config.make(**options_of(FLAGS)).flagfile_lines()
+    write(result.to_text(args.fix, args.source, asked))
     return int(not result.passes)
 
 

@@ -198,17 +198,12 @@ def default_output(source: str) -> str:
 
 def next_command(folder: pathlib.Path, report: Dict[str, Any]) -> str:
     """The next command to try."""
+    page, original, converted = (
+        shell_word(str(folder / name)) for name in ("diff.html", ORIGINAL, "converted.meta")
+    )
     node = next(
         (row["node"] for row in report["warnings"] if row["code"] == "GMP102" and row["node"]), None
     )
     if node:
-        return "open %s, or: graphmp explain %s %s" % (
-            folder / "diff.html",
-            folder / "converted.meta",
-            shell_word(node),
-        )
-    return "open %s, or: graphmp diff %s %s" % (
-        folder / "diff.html",
-        folder / "original.meta",
-        folder / "converted.meta",
-    )
+        return "open %s, or: graphmp explain %s %s" % (page, converted, shell_word(node))
+    return "open %s, or: graphmp diff %s %s" % (page, original, converted)
