@@ -5,7 +5,7 @@ A code never changes its meaning. `graphmp explain GMP012` prints a row of the t
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional
 
 from graphmp.wording import one_line
 
@@ -293,3 +293,8 @@ class GraphmpError(Exception):
 def warning(code: str, node: str, message: str) -> Dict[str, str]:
     """A row of a report's `warnings`; the node is empty for the whole graph."""
     return {"code": code, "node": node, "message": message}
+
+
+def said(code: str, warnings: Iterable[Mapping[str, str]]) -> str:
+    """The message of the first warning with a code; empty without one."""
+    return next((row["message"] for row in warnings if row["code"] == code), "")

@@ -291,7 +291,7 @@ def _about_costs(tuned: Optional[Conversion]) -> List[str]:
     """Remarks on costs of another machine or other batches, and on what is faster as a whole."""
     if tuned is None:
         return []
-    costs, path = tuned.report["costs"], tuned.report["flags"]["costs"]
+    costs, path = tuned.report.get("costs"), tuned.report["flags"]["costs"]
     if not costs:
         return ["%s decides nothing: no part of the graph is worth half precision" % path]
     notes = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.audit.options import Options
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss, source_files
+from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
 from graphmp.cli.steps import add_steps, options_of_steps
 from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import counter, progress
@@ -89,24 +89,31 @@ def _check_outputs(args: argparse.Namespace) -> None:
     The repair may extend the policy file that it starts from.
     """
     outputs = [name for name in (args.fix, args.html, args.output) if name]
-    inputs = [*source_files(args), args.data, options_of(FLAGS)["ranges"]]
+    options = options_of(FLAGS)
     for number, name in enumerate(outputs):
-        policies = [] if name == args.fix else [options_of(FLAGS)["op_policy"]]
-        check_file(pathlib.Path(name), [*inputs, *policies, *outputs[:number]])
+        read = dict(options, op_policy="") if name == args.fix else options
+        check_file(pathlib.Path(name), [*input_files(args, read), *outputs[:number]])
 
 
 def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, options: Options) -> int:
-    """Search for nodes to keep in float32, write them to the policy file and print their cost."""
+    """Search for nodes to keep in float32, write them, if any, to the policy file, and print."""
     from graphmp.audit.repair.fix import Fixer
 
     config = Config.make(**options_for_graphs())
     with counter("conversions tried", None) as done:
         result = Fixer(conversion, config, options, args.tolerance, done).repair(found)
-    if result.passes:
-        own = read_text(config.op_policy) if config.op_policy else ""
-        write_atomic(pathlib.Path(args.fix), (own + result.policy_lines()).encode("utf-8"))
-    write(result.to_text(args.fix, args.source))
+    if result.rules:
+        text = _own_lines(config.op_policy) + result.policy_lines()
+        write_atomic(pathlib.Path(args.fix), text.encode("utf-8"))
+    asked = Config.make(**options_of(FLAGS)).flagfile_lines()
+    write(result.to_text(args.fix, args.source, asked))
     return int(not result.passes)
+
+
+def _own_lines(policy: str) -> str:
+    """The lines of a policy file, the last one ended too; empty without a file."""
+    text = read_text(policy) if policy else ""
+    return text + "\n" if text and not text.endswith("\n") else text
 
 
 def options_for_graphs() -> Dict[str, Any]:
@@ -117,6 +124,12 @@ def options_for_graphs() -> Dict[str, Any]:
             "GMP020",
             "--engine=recipe: audit compares node by node, and accepts auto and rewrite, which keep"
             " their names",
+        )
+    if options["compute_dtype"] == "float32":
+        raise GraphmpError(
+            "GMP020",
+            "--compute_dtype=float32: audit compares half precision with float32, and accepts"
+            " float16 and bfloat16",
         )
     return dict(options, engine="rewrite")
 

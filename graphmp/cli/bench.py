@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from graphmp.bench.options import SECONDS, Options
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss, source_files
+from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
 from graphmp.cli.steps import add_step_timeout
 from graphmp.cli.tables import Line, labelled, section, show, size, write
 from graphmp.cli.terminal import progress, reporter
@@ -212,8 +212,7 @@ def _picture_format(args: argparse.Namespace) -> str:
     name = args.plot
     if not name:
         return ""
-    rules = [options_of(FLAGS)[flag] for flag in ("op_policy", "ranges")]
-    check_file(pathlib.Path(name), [*source_files(args), args.data, *rules])
+    check_file(pathlib.Path(name), input_files(args, options_of(FLAGS)))
     if importlib.util.find_spec("matplotlib") is None:
         raise GraphmpError(
             "GMP020",

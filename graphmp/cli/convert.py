@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.audit.options import Options
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source, source_files
+from graphmp.cli.sources import add_source, convert_source, input_files, source_files
 from graphmp.cli.steps import STEPS, TOLERANCE, add_step_timeout
 from graphmp.cli.summary import summary
 from graphmp.cli.tables import labelled, show, write
@@ -125,11 +125,12 @@ def _check_output(args: argparse.Namespace, folder: pathlib.Path) -> None:
 
     The source may be the folder's `ORIGINAL`, which is written as it was read.
     """
-    flags = [options_of(FLAGS)[name] for name in ("op_policy", "ranges")]
-    check_folder(folder, FILES, [args.data, *flags])
+    sources = source_files(args)
+    others = [name for name in input_files(args, options_of(FLAGS)) if name not in sources]
+    check_folder(folder, FILES, others)
     for name in FILES:
         if name != ORIGINAL:
-            refuse_inputs(folder / name, source_files(args))
+            refuse_inputs(folder / name, sources)
 
 
 def _check_original(source: str, folder: pathlib.Path, conversion: Conversion) -> None:
@@ -197,17 +198,12 @@ def default_output(source: str) -> str:
 
 def next_command(folder: pathlib.Path, report: Dict[str, Any]) -> str:
     """The next command to try."""
+    page, original, converted = (
+        shell_word(str(folder / name)) for name in ("diff.html", ORIGINAL, "converted.meta")
+    )
     node = next(
         (row["node"] for row in report["warnings"] if row["code"] == "GMP102" and row["node"]), None
     )
     if node:
-        return "open %s, or: graphmp explain %s %s" % (
-            folder / "diff.html",
-            folder / "converted.meta",
-            shell_word(node),
-        )
-    return "open %s, or: graphmp diff %s %s" % (
-        folder / "diff.html",
-        folder / "original.meta",
-        folder / "converted.meta",
-    )
+        return "open %s, or: graphmp explain %s %s" % (page, converted, shell_word(node))
+    return "open %s, or: graphmp diff %s %s" % (page, original, converted)

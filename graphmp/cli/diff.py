@@ -16,6 +16,7 @@ from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.files.outputs import check_file, check_folder
 from graphmp.files.single import write_atomic
+from graphmp.wording import shell_word
 
 if TYPE_CHECKING:
     from graphmp.compare.api import Diff
@@ -216,12 +217,11 @@ def _next(diff: Diff, args: argparse.Namespace) -> str:
         )
     if diff.unexplained or diff.stale:
         return "graphmp convert the source again: the report does not explain these graphs"
+    graphs = shell_word(args.a), shell_word(args.b)
     if args.check and not diff.has_report:
-        return "graphmp diff --check %s %s --report=FILE, the report.json of the conversion" % (
-            args.a,
-            args.b,
-        )
-    return "graphmp diff %s %s --format=html -o diff.html" % (args.a, args.b)
+        text = "graphmp diff --check %s %s --report=FILE, the report.json of the conversion"
+        return text % graphs
+    return "graphmp diff %s %s --format=html -o diff.html" % graphs
 
 
 def _report(args: argparse.Namespace) -> Optional[Dict[str, Any]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from types import ModuleType
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from absl.flags import argparse_flags
 
-from graphmp.cli.flagfiles import expanded
+from graphmp.cli.flagfiles import FLAG, expanded
 from graphmp.cli.help import help_text
 from graphmp.errors import GraphmpError
 
@@ -24,10 +24,55 @@ class Parser(argparse_flags.ArgumentParser):
     everyday: Tuple[str, ...] = ()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Also replace flagfiles: what stands later wins, and their lines stand where they do."""
-        if self._inherited_absl_flags is not None and args is not None:
-            args = expanded(args)
-        return super().parse_known_args(args, namespace)
+        """Also replace flagfiles: what stands later wins, and their lines stand where they do.
+
+        A script, or a module, and what stands behind it are handed on as they are.
+        """
+        if self._inherited_absl_flags is None or args is None:
+            return super().parse_known_args(args, namespace)
+        at = self._script_at(args)
+        found, rest = super().parse_known_args(expanded(args[:at]), namespace)
+        if args[at:]:
+            self._hand_on(args[at:], found)
+        return found, rest
+
+    def _script_at(self, args: Sequence[str]) -> int:
+        """Where a script with its own arguments begins, or the flag that takes a module."""
+        if all(action.nargs != argparse.REMAINDER for action in self._actions):
+            return len(args)
+        place = 0
+        while place < len(args):
+            word, action = args[place], self._action(args[place])
+            ends = action is not None and action.nargs == argparse.REMAINDER
+            if ends or word == "--" or not word.startswith("-"):
+                return place
+            has_value = "=" not in word and (
+                word.lstrip("-") == FLAG[2:] or (action is not None and action.nargs is None)
+            )
+            place += 1 + has_value
+        return len(args)
+
+    def _hand_on(self, args: Sequence[str], namespace: argparse.Namespace) -> None:
+        """Store a script with its arguments, or those of the flag that takes a module."""
+        action, own = self._action(args[0]), list(args)
+        if action is None:
+            (action,) = (
+                each
+                for each in self._actions
+                if each.nargs == argparse.REMAINDER and not each.option_strings
+            )
+        else:
+            own = [each for each in [args[0][2:]] if each] + own[1:]  # `-mMODULE` is accepted too
+        setattr(namespace, action.dest, own)
+
+    def _action(self, word: str) -> Optional[argparse.Action]:
+        """The action of a flag, which may be abbreviated, or be one letter with its value."""
+        named = self._option_string_actions
+        name = word.partition("=")[0]
+        if name in named or not word.startswith("--"):
+            return named.get(name, named.get(word[:2]))
+        found = {id(each): each for flag, each in named.items() if flag.startswith(name)}
+        return next(iter(found.values())) if len(found) == 1 else None
 
     def error(self, message: str) -> Any:
         raise GraphmpError("GMP001", "%s: %s; see `%s --help`" % (self.prog, message, self.prog))

@@ -75,7 +75,22 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 def source_files(args: argparse.Namespace) -> List[str]:
     """Names that the SOURCE may have as a file, whether or not it ends in `:FUNCTION`."""
-    return [args.source, args.source.rpartition(":")[0]]
+    return _files_of(args.source)
+
+
+def input_files(args: argparse.Namespace, options: Dict[str, Any]) -> List[str]:
+    """Names of all files that a command with SOURCE and --data reads; some may be empty.
+
+    Args:
+        args: parsed by a parser with `add_source` and --data.
+        options: the conversion flags.
+    """
+    named = [options[name] for name in ("op_policy", "ranges", "costs")]
+    return [*source_files(args), *_files_of(args.data), *named]
+
+
+def _files_of(text: str) -> List[str]:
+    return [text, text.rpartition(":")[0]]
 
 
 def convert_source(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence
 from graphmp.bench.options import CLOCKS, PROCESSOR, WALL
 from graphmp.bench.tune.options import SECONDS, Options
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
+from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
 from graphmp.cli.steps import add_step_timeout
 from graphmp.cli.tables import Line, labelled, section, show, write
 from graphmp.cli.terminal import reporter
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure, write the file, print what was found."""
     began, options = time.monotonic(), _options(args)
     output = pathlib.Path(args.output)
-    check_file(output, [args.source])
+    check_file(output, input_files(args, options_of(FLAGS)))
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.bench.device import find
         from graphmp.bench.tune.tune import tune

@@ -21,6 +21,7 @@ from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.files.folder import refuse_half_replaced
 from graphmp.files.reading import read_text
+from graphmp.wording import shell_word
 
 if TYPE_CHECKING:
     from graphmp.verify.proof import Claim, Proof
@@ -160,9 +161,10 @@ def _open(proof: Proof) -> List[Claim]:
 
 def _next(proof: Proof, args: argparse.Namespace) -> str:
     node = next((name for claim in _open(proof) for name in claim.nodes), None)
+    graphs = "%s %s" % (shell_word(args.original), shell_word(args.converted))
     if node is not None:
-        return "graphmp diff %s %s --format=dot --node=%s" % (args.original, args.converted, node)
-    return "graphmp diff %s %s --format=html -o diff.html" % (args.original, args.converted)
+        return "graphmp diff %s --format=dot --node=%s" % (graphs, shell_word(node))
+    return "graphmp diff %s --format=html -o diff.html" % graphs
 
 
 def as_json(proof: Proof, original: str, converted: str) -> Dict[str, Any]:

@@ -62,7 +62,7 @@ def parse_arg(text: str) -> Tuple[str, Any]:
         )
     try:
         return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return name, value
 
 

@@ -44,8 +44,11 @@ def exchange(one: pathlib.Path, other: pathlib.Path) -> None:
 
 
 def sync(path: pathlib.Path) -> None:
-    """Have a folder's entries written to the disk, where its file system can."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Have a folder's entries written to the disk, where it can be read and its file system can."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        return
     try:
         os.fsync(descriptor)
     except OSError as error:

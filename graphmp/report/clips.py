@@ -175,7 +175,7 @@ class _ClipFinder:
             return None
         try:
             return self._solved(inputs[place], root, _INVERSES[op](target, other or 0.0, place))
-        except ZeroDivisionError:
+        except (ZeroDivisionError, ValueError):  # ValueError: no real number has this square
             return None
 
     def _value(self, name: str, depth: int = 0) -> Optional[float]:

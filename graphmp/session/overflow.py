@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
 from graphmp.compare import roles
@@ -11,7 +10,8 @@ from graphmp.graph.state.live import as_ops, is_update
 from graphmp.session.live.live_graph import known_live_graph
 from graphmp.session.live.watch import Overflow, Watch
 
-_WATCHES: weakref.WeakKeyDictionary[Any, Dict[Tuple[str, ...], Watch]] = weakref.WeakKeyDictionary()
+# of a tf.Graph: objects that refer to each other are freed together
+_ATTRIBUTE = "_graphmp_watches"
 
 
 def check_overflow(
@@ -35,7 +35,8 @@ def check_overflow(
         sentence. None if all is finite.
 
     Raises:
-        GraphmpError: GMP002 if the graph shows no gradients, and `fetches` is empty.
+        GraphmpError: GMP002 if the graph shows no gradients, and `fetches` is empty, or if no
+            floating-point tensor is computed for the fetches.
     """
     graph = session.graph
     live = known_live_graph(graph)
@@ -50,11 +51,19 @@ def check_overflow(
             "check_overflow: no gradients were found in the graph; accepted are fetches such as the"
             " loss",
         )
-    watches = _WATCHES.setdefault(graph, {})
+    watches = _watches(graph)
     key = tuple(op.name for op in ops)
     if key not in watches:
         watches[key] = Watch(ops, live.nodes.stand_ins.originals() if live else {})
     return watches[key].first(session.run(watches[key].fetches, feed_dict))
+
+
+def _watches(graph: Any) -> Dict[Tuple[str, ...], Watch]:
+    """The watches of a graph, by the names of the ops."""
+    if not hasattr(graph, _ATTRIBUTE):
+        setattr(graph, _ATTRIBUTE, {})
+    found: Dict[Tuple[str, ...], Watch] = getattr(graph, _ATTRIBUTE)
+    return found
 
 
 def _checks(graph: Any, live: Any) -> List[Any]:

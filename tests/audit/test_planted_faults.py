@@ -10,6 +10,7 @@ import pytest
 import graphmp
 from graphmp.audit.options import Options
 from graphmp.audit.repair.fix import Fixer, half_nodes
+from graphmp.audit.repair.repair import KeepRule, Repair
 from graphmp.audit.run import audit
 from graphmp.config import Config
 from graphmp.graph.structure.view import GraphView
@@ -147,3 +148,30 @@ def test_what_a_repair_says(data):
         % repair.runs
     )
     assert lines[-1] == "next         graphmp convert model.meta --op_policy=kept.policy"
+
+
+@pytest.mark.unit
+def test_a_repair_without_rules_names_no_file_for_the_next_command():
+    lines = Repair([], True, 2, 9, 9, 3, 3).to_text("kept.policy", "model.meta").splitlines()
+    assert lines == [
+        "repair       none is needed; agrees on fresh batches; 2 conversions tried",
+        "wrote        nothing: there is no rule for kept.policy",
+        "next         graphmp convert model.meta",
+    ]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "rules, scale, words",
+    [
+        ([], "", "--loss_scale=none --op_policy=own.policy"),
+        ([], "128", "--op_policy=own.policy --loss_scale=128"),
+        ([KeepRule("n", 1)], "", "--loss_scale=none '--op_policy=my kept.policy'"),
+    ],
+)
+def test_the_next_command_has_the_flags_and_the_repair(rules, scale, words):
+    repair = Repair(rules, True, 2, 9, 9, 3, 3, scale)
+    flags = ["--compute_dtype=bfloat16", "--loss_scale=none", "--op_policy=own.policy"]
+    last = repair.to_text("my kept.policy", "my model.meta", flags).splitlines()[-1]
+    start = "next         graphmp convert 'my model.meta' --compute_dtype=bfloat16 "
+    assert last == start + words

@@ -9,16 +9,18 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.bench import run
+from graphmp.bench import graphs, run
 from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED
 from graphmp.bench.options import Options
 from graphmp.bench.processes.child import Child
 from graphmp.bench.processes.timed_session import TimedSession
 from graphmp.doctor.devices import Device, limits
 from graphmp.errors import GraphmpError
+from graphmp.tuning import files
 from tests.support.benched import CPU, TF1
 from tests.support.benches import Local
-from tests.support.classifiers import classifier
+from tests.support.classifiers import classifier, half_already
+from tests.support.costed import of_nodes
 
 
 @pytest.fixture
@@ -165,3 +167,11 @@ def test_a_graph_without_training_is_an_error(local):
         found = graphmp.convert(tf.train.export_meta_graph())
     with pytest.raises(GraphmpError, match="GMP023"):
         benched(found)
+
+
+@pytest.mark.unit
+def test_costs_of_a_graph_that_is_half_already_decide_nothing(tmp_path):
+    path = tmp_path / "x.costs"
+    path.write_bytes(files.dumps(of_nodes(half_already(), {}, 1.0)))
+    tuned = graphs.by_costs(graphmp.convert(half_already()), str(path))
+    assert run._about_costs(tuned)[0].startswith("%s decides nothing" % path)

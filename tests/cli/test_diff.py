@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -143,6 +144,17 @@ def test_a_closed_pipe_reaches_the_caller(folder, monkeypatch):
     monkeypatch.setattr(sys, "stdout", Closed())
     with pytest.raises(BrokenPipeError):
         graphmp_diff("before.meta", "after.meta")
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("flags", [[], ["--check"]])
+def test_the_next_command_quotes_names(folder, capsys, flags):
+    (folder / "my model.meta").write_bytes((folder / "before.meta").read_bytes())
+    graphmp_diff("my model.meta", "after.meta", *flags)
+    words = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert words[: 5 + len(flags)] == [
+        *("next", "graphmp", "diff", *flags), "my model.meta", "after.meta",
+    ]  # fmt: skip
 
 
 @pytest.mark.unit

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from graphmp.cli import convert
+from graphmp.cli import convert, run
 from graphmp.cli.flagfiles import expanded
 from graphmp.cli.parser import build_parser
 from graphmp.errors import GraphmpError
@@ -57,3 +57,27 @@ def test_what_is_no_flagfile(folder):
     assert "it is no text" in refusal("--flagfile=null")
     assert "more than 10,000 lines" in refusal("--flagfile=many")
     assert "it is a device" in refusal("--flagfile=zero")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [],
+        ["--flagfile=four"],
+        ["--flagfile", "four"],
+        ["--on_error", "float32"],
+        ["--on_e", "float32"],
+        ["--report=two", "--tune", "--engine_strict"],
+        ["--loss_scale", "4"],
+    ],
+)
+@pytest.mark.parametrize("script", [["own.py"], ["-m", "own"], ["-mown"], ["--", "own.py"]])
+def test_flagfiles_behind_a_script_are_the_scripts(folder, before, script):
+    (folder / "four").write_text("--loss_scale=4\n")
+    behind = ["--flagfile=own.flags", "--flagfile", "two"]
+    args = build_parser({"run": run}, "0").parse_args(["run", *before, *script, *behind])
+    own = ["own"] if script[0].startswith("-m") else script
+    assert (args.module or args.script) == [*own, *behind]
+    assert not (args.module and args.script)
+    named = "four" in str(before) or "4" in before
+    assert run.FLAGS["loss_scale"].value == ("4" if named else "")

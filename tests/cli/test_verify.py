@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -88,6 +89,14 @@ def test_fault(folder, capsys):
     )
     assert re.search(r"^verify +same graph: look at these first$", out, re.M)
     assert re.search(r"^next +graphmp diff .*--node=\S*learning_rate", out, re.M)
+
+
+@pytest.mark.unit
+def test_the_next_command_quotes_names(folder, capsys):
+    (folder / "my copy.meta").write_bytes((folder / "converted.meta").read_bytes())
+    _, out, _ = run(capsys, folder / "original.meta", folder / "my copy.meta")
+    names = [str(folder / name) for name in ("original.meta", "my copy.meta")]
+    assert shlex.split(out.splitlines()[8])[:5] == ["next", "graphmp", "diff", *names]
 
 
 @pytest.mark.unit

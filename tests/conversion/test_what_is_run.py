@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import sys
@@ -215,3 +216,11 @@ main.main(["graphmp", "convert", "g.meta", "-o", "out"])
     )
     assert done.returncode == status and done.stderr == b""
     assert entries(folder) == ["g.meta"]
+
+
+@pytest.mark.unit
+def test_the_next_command_quotes_names(folder, capfd):
+    status, out, _ = command(capfd, "convert", "g.meta", "-o", "my out")
+    words = shlex.split(out.splitlines()[-1])
+    assert status == 0 and words[1:4] == ["open", "my out/diff.html,", "or:"]
+    assert "my out/converted.meta" in words

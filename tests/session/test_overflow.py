@@ -5,6 +5,9 @@ Which op is the first that isn't finite, said by `graphmp.check_overflow` and by
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -131,6 +134,22 @@ def test_a_graph_without_gradients(graph):
     ) as raised:
         graphmp.check_overflow(session, FEED)
     assert raised.value.code == "GMP002"
+
+
+@pytest.mark.parametrize("fetch", [tf.no_op, lambda: tf.constant(1), lambda: tf.group()])
+def test_fetches_without_a_floating_point_tensor(graph, fetch):
+    op = fetch()
+    with tf.Session() as session, pytest.raises(GraphmpError, match=r"^GMP002: no floating-point"):
+        graphmp.check_overflow(session, {}, op)
+
+
+def test_a_graph_is_freed_with_its_watches():
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        graphmp.check_overflow(session, {}, tf.constant(1.0) * 2.0)
+    seen = weakref.ref(graph)
+    del graph, session
+    gc.collect()
+    assert seen() is None
 
 
 @pytest.fixture

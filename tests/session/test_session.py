@@ -216,6 +216,16 @@ def test_a_float32_checkpoint_goes_on_mixed(graph, tmp_path):
         assert session.run("graphmp/loss_scale/current:0") == 2.0**15
 
 
+def test_a_checkpoint_named_in_bytes_is_read_before_the_conversion(graph, tmp_path):
+    with tf.Session() as plain:
+        trained(plain, 1)
+        path = tf.train.Saver().save(plain, str(tmp_path / "model"))
+    with graphmp.Session(graph=graph) as session:
+        tf.train.Saver().restore(session, path.encode("utf-8"))
+        session.run("train", FEED)
+        assert session.run("global_step:0") == 2
+
+
 def test_a_finalised_graph(graph):
     session_creator = tf.train.ChiefSessionCreator(scaffold=tf.train.Scaffold())
     assert session_creator

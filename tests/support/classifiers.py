@@ -60,3 +60,14 @@ def training_graph() -> tf.MetaGraphDef:
         )
         tf.train.AdamOptimizer(0.01).minimize(loss)
         return tf.train.export_meta_graph()
+
+
+def half_already(dtype=tf.float16) -> tf.MetaGraphDef:
+    """A training graph whose matmul computes in half precision already."""
+    with tf.Graph().as_default():
+        x, y = tf.placeholder(tf.float32, [8, 4], "x"), tf.placeholder(tf.float32, [8, 2], "y")
+        product = tf.matmul(tf.cast(x, dtype), tf.cast(tf.get_variable("w", [4, 2]), dtype))
+        loss = tf.reduce_mean(tf.square(tf.cast(product, tf.float32) - y), name="loss")
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+        tf.global_variables_initializer()
+        return tf.train.export_meta_graph()

@@ -6,6 +6,7 @@ A step of the converted graph and the original, and the latter's update.
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 import numpy as np
@@ -100,16 +101,15 @@ class Stepper(TrainingSession):
         self.session.run(self._clear)  # measurements in while loops run with every step
 
     def settled(self, feeds: Dict[str, Any], measured: bool) -> PairedStep:
-        """Like `compare`, but retries while the loss scales fall.
+        """Like `compare`, but retries while a loss that isn't finite has a smaller scale than ever.
 
         A step counts as skipped only if no scale makes it finite.
         """
         step = self.compare(feeds, measured)
         if all(step.finite) or not self.adapts:
             return step
-        scales: List[float] = []
-        while not all(step.finite) and step.scales != scales:
-            scales = step.scales
+        smallest: Dict[int, float] = {}
+        while _lowered(smallest, step):
             step = self.compare(feeds, False)
         return self.compare(feeds, True) if measured else step
 
@@ -138,6 +138,17 @@ class Stepper(TrainingSession):
     def step(self, feeds: Mapping[str, Any]) -> None:
         """Trains the original on a batch."""
         self.session.run([self.targets, self._beside], feeds)
+
+
+def _lowered(smallest: Dict[int, float], step: PairedStep) -> bool:
+    """Whether a loss that isn't finite has a smaller scale than before, which is noted."""
+    lower = {
+        number: scale
+        for number, scale in enumerate(step.scales)
+        if not step.finite[number] and scale < smallest.get(number, math.inf)
+    }
+    smallest.update(lower)
+    return bool(lower)
 
 
 def _sum(values: List[Any]) -> float:

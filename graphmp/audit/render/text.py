@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 from graphmp.audit.agreement import LOSSES
 from graphmp.audit.audit import Audit, LossFinding, TensorFinding
 from graphmp.audit.measure.rows import ROLES, WEIGHT_GRADIENT
+from graphmp.config import Config
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS, Format
 from graphmp.wording import plural, printable
 
@@ -248,6 +249,8 @@ def next_step(audit: Audit) -> str:
 def next_command(audit: Audit) -> str:
     """The command of the next step."""
     source = shlex.quote(printable(audit.source))
+    if audit.compute_dtype != Config.compute_dtype:
+        source += " --compute_dtype=%s" % audit.compute_dtype
     if audit.agrees:
         return "graphmp convert %s" % source
     data = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import List, NamedTuple, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 
-from graphmp.wording import plural, printable
+from graphmp.wording import plural, printable, shell_word
 
 
 class KeepRule(NamedTuple):
@@ -53,10 +53,13 @@ class Repair:
             for r in self.rules
         )
 
-    def to_text(self, policy: str, source: str) -> str:
+    def to_text(self, policy: str, source: str, flags: Sequence[str] = ()) -> str:
         """The text of `graphmp audit --fix`.
 
-        The policy file's name and the source are for the next command.
+        Args:
+            policy: the name of the policy file.
+            source: the source.
+            flags: of the conversion that was repaired.
         """
         tried = "%d conversions tried" % self.runs
         if not self.passes:
@@ -66,15 +69,14 @@ class Repair:
                     ("next", "is the data right? Try other --data, or a larger --tolerance"),
                 ]
             )
-        if self.loss_scale:
-            said = [
-                (
-                    "repair",
-                    "a loss scale of %s; agrees on fresh batches; %s" % (self.loss_scale, tried),
-                )
-            ]
+        if not self.rules:
+            cure = "a loss scale of %s" % self.loss_scale if self.loss_scale else "none is needed"
             return _lines(
-                [*said, ("next", "graphmp convert %s --loss_scale=%s" % (source, self.loss_scale))]
+                [
+                    ("repair", "%s; agrees on fresh batches; %s" % (cure, tried)),
+                    ("wrote", "nothing: there is no rule for %s" % policy),
+                    ("next", self._command(policy, source, flags)),
+                ]
             )
         nodes = [
             (
@@ -102,9 +104,17 @@ class Repair:
             [
                 *said,
                 ("wrote", policy),
-                ("next", "graphmp convert %s --op_policy=%s" % (source, policy)),
+                ("next", self._command(policy, source, flags)),
             ]
         )
+
+    def _command(self, policy: str, source: str, flags: Sequence[str]) -> str:
+        """The command that converts the source with the repair."""
+        cures = (("--loss_scale=", self.loss_scale), ("--op_policy=", policy if self.rules else ""))
+        new = [(name, value) for name, value in cures if value]
+        kept = [flag for flag in flags if not any(flag.startswith(name) for name, _ in new)]
+        words = ["graphmp", "convert", source, *kept, *("".join(each) for each in new)]
+        return " ".join(map(shell_word, words))
 
 
 def _lines(rows: List[Tuple[str, str]]) -> str:

@@ -28,7 +28,7 @@ from graphmp.bench.tune.tuned import Tuned, fastest
 from graphmp.config import Config
 from graphmp.conversion.conversion import Conversion
 from graphmp.doctor.devices import Device
-from graphmp.errors import GraphmpError
+from graphmp.errors import GraphmpError, said
 from graphmp.files.single import write_atomic
 from graphmp.policy import policy as policies
 from graphmp.policy.dtypes import is_in_half
@@ -72,8 +72,8 @@ def tune(
         tell: receives each stage as it begins, and the expected end by `schedule.now()`.
 
     Raises:
-        GraphmpError: GMP023 if the graph doesn't train, GMP024 if its step doesn't run, others for
-            data as for an audit.
+        GraphmpError: GMP020 if nothing is converted, GMP023 if the graph doesn't train, GMP024 if
+            its step doesn't run, others for data as for an audit.
     """
     found = Tuned()
     with tempfile.TemporaryDirectory(prefix="graphmp_") as name:
@@ -121,6 +121,11 @@ class _Tuner:
         if not report["losses"]:
             raise GraphmpError(
                 "GMP023", "%s: no training step was found in the graph" % report["source"]
+            )
+        left = said("GMP108", report["warnings"])
+        if left:
+            raise GraphmpError(
+                "GMP020", "%s: tune has nothing to time: %s" % (report["source"], left)
             )
         self._tell("converting to half precision", None)
         half = self._in_half()

@@ -150,14 +150,14 @@ class _MappedDoors:
         original(saver, sess, save_path)
         live = self._find(sess)
         if live is not None:
-            live.restored(sess, str(save_path))
+            live.restored(sess, tf.compat.as_str_any(save_path))
 
     def save(
         self, original: Any, saver: Any, sess: Any, save_path: Any, *args: Any, **kwargs: Any
     ) -> Any:
         live = self._find(sess)
         if live is not None:
-            live.checkpoint(str(save_path))
+            live.checkpoint(tf.compat.as_str_any(save_path))
         return original(saver, sess, save_path, *args, **kwargs)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.errors import GraphmpError
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import frames
@@ -77,6 +78,9 @@ class Watch:
             originals: the original's name for each clone's.
             updates: whether variables may change in the run: a read of a reference variable returns
                 the new value.
+
+        Raises:
+            GraphmpError: GMP002 if the ops depend on no floating-point tensor.
         """
         self._originals = originals
         self._tensors = [
@@ -84,6 +88,12 @@ class Watch:
             for tensor in _watched(list(ops))
             if not (updates and _is_reference_read(tensor.op))
         ]
+        if not self._tensors:
+            raise GraphmpError(
+                "GMP002",
+                "no floating-point tensor is computed for the fetches; accepted are fetches such as"
+                " the loss",
+            )
         with outside(self._tensors[0].graph), own_scope(WATCH_SCOPE):
             parts = [_range(tensor) for tensor in self._tensors]
             self.fetches: List[Any] = [tf.stack(column, name="ranges") for column in zip(*parts)]

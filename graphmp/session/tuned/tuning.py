@@ -22,7 +22,7 @@ from typing import Any, Callable, FrozenSet, Hashable, List, Optional, Sequence,
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.errors import GraphmpError
+from graphmp.errors import GraphmpError, said
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.view import GraphView
@@ -176,6 +176,10 @@ class Tuning:
         config = self._owner.config
         if config.compute_dtype == "float32":
             self._decide(Verdict(self.main, None, _FLOAT32))
+            return
+        left = said("GMP108", made.record.warnings)
+        if left:
+            self._decide(Verdict(self.main, None, left, left=True))
             return
         self._spent, self._turns, self._tracing = self.steps, None, None
         view = GraphView(graph.as_graph_def())

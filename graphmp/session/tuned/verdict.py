@@ -17,6 +17,7 @@ class Verdict(NamedTuple):
         reason: why nothing was decided; empty if it was.
         file: the costs file by which it was decided; empty if it was by timed steps.
         note: what couldn't be done besides; may be empty.
+        left: whether the graph is left as it is, as `reason` says.
     """
 
     kept: str
@@ -24,6 +25,7 @@ class Verdict(NamedTuple):
     reason: str = ""
     file: str = ""
     note: str = ""
+    left: bool = False
 
     @property
     def warns(self) -> bool:
@@ -39,6 +41,8 @@ def in_words(verdict: Verdict, compute_dtype: str) -> str:
         compute_dtype: the half precision.
     """
     note = "; " + verdict.note if verdict.note else ""
+    if verdict.left:
+        return "not tuned: %s%s" % (verdict.reason, note)
     if verdict.reason:
         return "not tuned: %s; trains in %s%s" % (verdict.reason, compute_dtype, note)
     names = {

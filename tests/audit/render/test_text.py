@@ -193,6 +193,11 @@ def test_what_can_not_be_measured_is_said():
     [
         (good(), "next         nothing to repair: graphmp convert models/net.ckpt.meta"),
         (
+            good("bfloat16"),
+            "next         nothing to repair: graphmp convert models/net.ckpt.meta"
+            " --compute_dtype=bfloat16",
+        ),
+        (
             bad(),
             "next         graphmp audit models/net.ckpt.meta --data=feeds.npz --fix=net.policy",
         ),

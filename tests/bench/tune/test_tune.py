@@ -20,6 +20,7 @@ from graphmp.tuning.costs import FLOAT32, HALF, WHOLE
 from graphmp.tuning.machine import matches_this_machine
 from tests.support.benched import CPU, TF1
 from tests.support.benches import Local
+from tests.support.classifiers import half_already
 from tests.support.tiny import meta_graph
 
 QUICK = Options(seconds=1.0)
@@ -145,6 +146,20 @@ def test_a_graph_that_does_not_train(local, tmp_path):
     with pytest.raises(GraphmpError, match=r"GMP023: .*no training step was found"):
         tune.tune(conversion, CPU, QUICK, tmp_path / "x.costs")
     assert list(pathlib.Path(tmp_path).iterdir()) == []
+
+
+@pytest.mark.unit
+def test_a_graph_that_is_half_already_is_refused_before_any_work(local, tmp_path):
+    told = []
+    with pytest.raises(GraphmpError, match=r"GMP020: .*tune has nothing to time: already half"):
+        tune.tune(
+            graphmp.convert(half_already()),
+            CPU,
+            QUICK,
+            tmp_path / "x.costs",
+            lambda what, ends: told.append(what),
+        )
+    assert not told and list(pathlib.Path(tmp_path).iterdir()) == []
 
 
 @pytest.mark.unit

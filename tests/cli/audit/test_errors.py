@@ -31,6 +31,7 @@ from tests.support.commands import refused
         (["good.meta", "--random_data", "--tolerance=nan"], "GMP002: --steps"),
         (["good.meta", "--random_data", "--steps=many"], "GMP001: "),
         (["good.meta", "--random_data", "--engine=recipe"], "GMP020: --engine=recipe: "),
+        (["good.meta", "--random_data", "--compute_dtype=float32"], "GMP020: --compute_dtype=float32: "),
         (["good.meta", "--random_data", "--arithmetic=exact"], "GMP001: "),
         (["good.meta", "--random_data", "--checkpoint=gone"], "GMP003: --checkpoint=gone"),
         (["good.meta", "--random_data", "-o", "file.txt/audit.json"], "GMP004: file.txt: cannot be written"),

@@ -63,7 +63,7 @@ def test_fix_writes_a_policy_with_which_it_agrees(folder, capfd):
 
 
 def test_fix_keeps_the_lines_of_the_policy_that_was_used(folder, capfd):
-    (folder / "own.policy").write_text("deny Tanh\n")
+    (folder / "own.policy").write_text("deny Tanh")  # without an end of line
     status, _, _ = command(
         capfd,
         "audit",
@@ -74,7 +74,7 @@ def test_fix_keeps_the_lines_of_the_policy_that_was_used(folder, capfd):
         "--op_policy=own.policy",
         ELSEWHERE,
     )
-    assert status == 0 and (folder / "own.policy").read_text() == "deny Tanh\n"
+    assert status == 0 and (folder / "own.policy").read_text() == "deny Tanh"
     assert (
         (folder / "model.policy").read_text().startswith("deny Tanh\nkeep_float32 ^fault/MatMul$")
     )
@@ -90,7 +90,9 @@ def test_fix_may_advise_a_loss_scale_instead(folder, capfd):
         "--loss_scale=none",
         "--fix=model.policy",
     )
-    next_line = out.splitlines()[-1]
+    wrote, next_line = out.splitlines()[-2:]
+    assert wrote == "wrote        nothing: there is no rule for model.policy"
+    assert not (folder / "model.policy").exists()
     assert status == 0 and next_line.startswith(
         "next         graphmp convert tiny.meta --loss_scale="
     )

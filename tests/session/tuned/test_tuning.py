@@ -20,6 +20,7 @@ from graphmp.session.tuned.turns import FEWEST_ROUNDS, steps_of
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tuning import files
 from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED
+from tests.support.classifiers import half_already
 from tests.support.costed import MACHINE, of_nodes
 from tests.support.training import AS_WRITTEN
 
@@ -505,6 +506,17 @@ def test_a_file_that_does_not_fit_is_named_and_measured_anew(monkeypatch, tmp_pa
     assert note in tuning.verdict.note and "not used" in tuning.verdict.note
     assert tuning.verdict.kept == TUNED and tuning.verdict.outcome is not None
     assert files.read(str(path)).batch_size == 16  # the new costs
+
+
+def test_a_graph_that_is_half_already_is_not_timed(graph):
+    tf.train.import_meta_graph(half_already())
+    with graphmp.Session(graph=graph, tune=True, config=AS_WRITTEN) as session:
+        session.run("init")
+        with pytest.warns(RuntimeWarning) as seen:
+            session.run("train", {"x:0": np.ones((8, 4)), "y:0": np.ones((8, 2))})
+    text = known_live_graph(graph).tuning.in_words()
+    assert any(text in str(each.message) for each in seen)
+    assert text.startswith("not tuned: already half") and text.endswith("left as it is")
 
 
 def test_real_traces_make_costs_of_every_matmul(graph):
