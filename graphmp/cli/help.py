@@ -80,8 +80,6 @@ GROUPS = (
             "measure",
             "arithmetic",
             "tolerance",
-            "tune",
-            "tune_file",
         ),
     ),
     FlagGroup(

@@ -311,4 +311,10 @@ def _middles(found: FoundScales, scale: str) -> List[str]:
         if not inside.get(name) and side.dtype(Port(name, 0)) in FLOATS and view.consumers(name)
     }
     order = [name for name in in_order(view, view.ancestors(divided)) if name in names]
-    return sorted(order, key=lambda name: abs(2 * order.index(name) - len(order)))[:_TRIED]
+    return _from_the_middle(order)[:_TRIED]
+
+
+def _from_the_middle(names: Sequence[str]) -> List[str]:
+    """The names from the middle one outwards."""
+    places = {name: place for place, name in enumerate(names)}
+    return sorted(names, key=lambda name: abs(2 * places[name] - len(names)))

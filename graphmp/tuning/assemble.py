@@ -150,7 +150,8 @@ def _alike(names: Sequence[str], samples: Mapping[str, Samples]) -> Iterator[Lis
     while waiting:
         first = times[waiting[0]]
         group = [name for name in waiting if all(map(_is_near, times[name], first))]
-        waiting = [name for name in waiting if name not in group]
+        found = set(group)
+        waiting = [name for name in waiting if name not in found]
         yield group
 
 

@@ -152,3 +152,8 @@ def test_the_reference_has_the_same_groups(reference, shown):
             )
             in section
         )
+
+
+def test_a_flag_is_in_one_group():
+    names = [name for group in helps.GROUPS for name in group.names]
+    assert len(names) == len(set(names))

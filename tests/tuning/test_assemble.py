@@ -6,6 +6,7 @@ from graphmp.tuning.assemble import (
     Node,
     Ran,
     TracedStep,
+    _alike,
     added_up,
     assemble,
     half_scale,
@@ -13,6 +14,7 @@ from graphmp.tuning.assemble import (
 )
 from graphmp.tuning.costs import NodeCost, Time, quickest
 from tests.support.costed import signature
+from tests.support.counted import Compared
 
 pytestmark = pytest.mark.unit
 
@@ -151,3 +153,11 @@ def test_the_sum_of_a_step():
 )
 def test_the_scale_of_half_precision_by_whole_steps(whole, traced, in_half, factor):
     assert half_scale(whole, traced, in_half) == pytest.approx(factor)
+
+
+def test_names_are_compared_as_often_as_there_are_operations(monkeypatch):
+    names = [Compared("n%d" % number) for number in range(400)]
+    samples = {name: ([100.0], [50.0]) for name in names}
+    monkeypatch.setattr(Compared, "count", 0)
+    assert [len(group) for group in _alike(names, samples)] == [400]
+    assert Compared.count < 4000

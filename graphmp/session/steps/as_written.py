@@ -7,7 +7,6 @@ import zlib
 import tensorflow.compat.v1 as tf
 
 _CHANNELS_FIRST = (b"NCHW", b"NCDHW")
-_ROUNDS = 4  # an initialiser may read another variable
 
 
 def seeded(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
