@@ -13,6 +13,7 @@ from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Set, Tuple
 
 from graphmp.graph.state.state import State
 from graphmp.graph.state.state_kinds import PASS_REFERENCES
+from graphmp.graph.structure.reach import sources_of
 from graphmp.graph.structure.view import Consumer, GraphView, Port
 from graphmp.policy.op_sets import MERGES, REFERENCE_VARIABLES, SWITCHES
 from graphmp.policy.traits import SHARES_MEMORY
@@ -40,21 +41,47 @@ def late_reads(view: GraphView, state: State) -> LateReads:
         for variable in state.written(name):
             if view.nodes[variable].op in REFERENCE_VARIABLES:
                 writes[variable].append(name)
-    writers = {name for names in writes.values() for name in names}
-    after_any = view.descendants(writers)
-    waits: Dict[Tuple[str, int], Tuple[str, ...]] = {}
-    for variable, names in writes.items():
-        readers = [
-            reader
-            for reader in view.handed_on(
-                Port(variable, 0), lambda reader: _same_memory(view, reader, writers)
+    writers = {name: number for number, name in enumerate(sorted(set().union(*writes.values())))}
+    others = _Waits(view, view.descendants(writers))
+    readers = [
+        (variable, reader)
+        for variable in writes
+        for reader in view.handed_on(
+            Port(variable, 0), lambda reader: _same_memory(view, reader, writers.keys())
+        )
+        if reader.node not in writers and others[reader.node]
+    ]
+    bits = sources_of(view, list(writers)) if readers else {}
+    masks = {name: sum(1 << writers[write] for write in each) for name, each in writes.items()}
+    waits = {
+        (reader.node, reader.slot): tuple(
+            dict.fromkeys(
+                name
+                for slot, name in others[reader.node]
+                if slot != reader.slot and bits.get(name, 0) & masks[variable]
             )
-            if reader.node not in writers and _waits(view, reader, after_any)
-        ]
-        after = view.descendants(names) if readers else frozenset()
-        found = {(r.node, r.slot): _waits(view, r, after) for r in readers}
-        waits.update((key, nodes) for key, nodes in found.items() if nodes)
-    return LateReads(waits, _passed_on(view, waits))
+        )
+        for variable, reader in readers
+    }
+    late = {key: names for key, names in waits.items() if names}
+    return LateReads(late, _passed_on(view, late))
+
+
+class _Waits(Dict[str, List[Tuple[int, str]]]):
+    """The inputs of each node that are among some nodes, with their slots; -1 is a control input.
+
+    Found once for a node: a Saver's reads all variables.
+    """
+
+    def __init__(self, view: GraphView, among: AbstractSet[str]):
+        super().__init__()
+        self._view, self._among = view, among
+
+    def __missing__(self, name: str) -> List[Tuple[int, str]]:
+        inputs = [(slot, port.node) for slot, port in enumerate(self._view.inputs(name))]
+        inputs += [(-1, control) for control in self._view.controls(name)]
+        self[name] = [row for row in inputs if row[1] in self._among]
+        return self[name]
 
 
 def _passed_on(view: GraphView, late: Iterable[Tuple[str, int]]) -> AbstractSet[str]:
@@ -70,12 +97,6 @@ def _passed_on(view: GraphView, late: Iterable[Tuple[str, int]]) -> AbstractSet[
                 if list(_same_memory(view, Consumer(name, slot, port.output)))
             )
     return found
-
-
-def _waits(view: GraphView, reader: Consumer, after: AbstractSet[str]) -> Tuple[str, ...]:
-    """The other inputs of a reader that are among some nodes."""
-    others = [p.node for slot, p in enumerate(view.inputs(reader.node)) if slot != reader.slot]
-    return tuple(dict.fromkeys(n for n in (*others, *view.controls(reader.node)) if n in after))
 
 
 def _same_memory(
