@@ -61,6 +61,17 @@ def functional_control_flow(op_type: str) -> GraphmpError:
     )
 
 
+def written_in_loop(variable: str) -> GraphmpError:
+    """The error for a loop that writes a variable whose cast is made before the loop."""
+    where = user_frame(traceback.extract_stack())
+    place = "%s:%d: `%s`: " % where if where else ""
+    return GraphmpError(
+        "GMP012",
+        "%sa loop writes variable %s, which the recipe casts before the loop; let `graphmp convert"
+        " FILE --engine=rewrite` change the float32 graph" % (place, variable),
+    )
+
+
 def check_coverage(graph: Any, start: int, policy: Policy, config: Config) -> None:
     """Refuse a build without any matmul or convolution in half precision.
 

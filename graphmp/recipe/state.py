@@ -17,7 +17,8 @@ from graphmp.graph.state.live import ancestors, variable_op, writes_of
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite_by_sums, values
 from graphmp.policy.reason import Done, Reason
-from graphmp.tf_hooks.internals import awaited, init_scope
+from graphmp.recipe.refusal import written_in_loop
+from graphmp.tf_hooks.internals import awaited, in_loop, init_scope
 
 
 @dataclass
@@ -156,6 +157,17 @@ class GraphState:
     def casts_variable(self, op: Any) -> bool:
         """Whether an op is a cast on read of a variable."""
         return bool(op.outputs) and op.outputs[0].name in self._variables
+
+    def check_loop(self, variable: Any) -> None:
+        """Refuse a write in a loop of a variable, given its op, that was cast before.
+
+        Raises:
+            GraphmpError: GMP012.
+        """
+        if in_loop(variable.graph) and any(
+            variable_op(each) is variable for each in self._variables.values()
+        ):
+            raise written_in_loop(variable.name)
 
     def note(self, node: str, change: str, reason: str) -> None:
         """Add a row to the changes in the report."""

@@ -47,6 +47,9 @@ def apply_gradients(
     if state is None or getattr(_INSIDE, "yes", False) or delegates(optimizer):
         return original(optimizer, grads_and_vars, *args, **kwargs)
     pairs = [(g, state.variable_of(v)) for g, v in grads_and_vars]
+    for op in (variable_op(v) for _, v in pairs):
+        if op is not None:
+            state.check_loop(op)
     group, finite, adapting = _flag(state, pairs)
     before = len(tf.get_default_graph().get_operations())
     global_step = kwargs.get("global_step", args[0] if args else None)

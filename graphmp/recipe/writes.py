@@ -30,12 +30,16 @@ def written(creation: Creation, state: GraphState, half: Any, gated: bool) -> Op
         half: the compute dtype.
         gated: whether the variable keeps its value if the new one is not finite, unless that comes
             from a checkpoint.
+
+    Raises:
+        GraphmpError: GMP012 for a variable that is cast before a loop and written in it.
     """
     arguments = dict(creation.arguments)
     target, value = target_of(creation), arguments["value"]
     variable = variable_op(target)
     if variable is None or not is_tensor(value) or _is_initial(creation, variable):
         return None
+    state.check_loop(variable)
     stored = tf.as_dtype(variable.get_attr("dtype")).base_dtype
     if value.dtype == half and stored in (tf.float32, tf.float64):
         value = state.cast(value, stored, "variables are %s" % stored.name)

@@ -142,6 +142,12 @@ def place(op: Any, device: str) -> None:
         op._set_device(device)
 
 
+def in_loop(graph: Any) -> bool:
+    """Whether the next op is made in a `tf.while_loop` of TensorFlow 1's kind."""
+    context = graph._get_control_flow_context()
+    return context is not None and context.GetWhileContext() is not None
+
+
 @contextlib.contextmanager
 def outside(graph: Any) -> Iterator[None]:
     """Add nodes to a graph, even a finalised one, outside of the caller's scopes.

@@ -296,6 +296,24 @@ def test_what_reads_a_variable_after_a_step_sees_the_new_value(graph, use_resour
     assert losses(mixed(build)) == pytest.approx(losses(build), rel=1e-2)
 
 
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+def test_a_loop_that_trains_what_is_cast_before_it_is_refused_by_its_line(graph, use_resource):
+    def build(x, y):
+        w = tf.get_variable("w", [12, 1], x.dtype, use_resource=use_resource)
+
+        def body(step):
+            loss = tf.reduce_mean(tf.square(tf.cast(tf.matmul(x, w), tf.float32) - y))
+            train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+            with tf.control_dependencies([train]):
+                return step + 1
+
+        return tf.while_loop(lambda step: step < 3, body, [0])
+
+    text = r"GMP012.*test_rules.py:\d+: `.*minimize.*a loop writes variable w"
+    with pytest.raises(graphmp.GraphmpError, match=text):
+        graphmp.mixed_precision(build, engine="recipe", loss_scale="none")(*vectors())
+
+
 def test_look_ups_in_a_partitioned_table_find_their_rows(graph):
     """Parts are cast one by one: the `mod` strategy reads row 1 of 4 from the second part."""
 
