@@ -36,7 +36,7 @@ WIDER_STATISTICS = _TRAITS["wider_statistics"]
 MOST_SUMMED_IN_FLOAT32 = 8
 # Elements below which a kernel that is slow in half precision takes no longer than the launch of a
 # cast.
-MANY = 1 << 14
+SLOW_ELEMENTS = 1 << 14
 # Integers that float16 and bfloat16 represent exactly: a cast from them loses nothing.
 EXACT_INTEGERS = frozenset((BOOL, INT8, UINT8))
 

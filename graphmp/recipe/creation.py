@@ -45,7 +45,7 @@ from graphmp.policy.op_sets import (
     WHILES,
 )
 from graphmp.policy.policy import Policy
-from graphmp.policy.traits import EXACT_INTEGERS, LOOK_UPS, MANY, SLOW_IN_HALF
+from graphmp.policy.traits import EXACT_INTEGERS, LOOK_UPS, SLOW_ELEMENTS, SLOW_IN_HALF
 from graphmp.recipe import state as states
 from graphmp.recipe import writes
 from graphmp.recipe.kernels import forbidden
@@ -153,7 +153,7 @@ class DecoratedCall:
             for t in _tensors(creation.arguments)
             if t.dtype == self.half
         )
-        return max(sizes, default=0) >= MANY
+        return max(sizes, default=0) >= SLOW_ELEMENTS
 
     def _casts_variable(self, op: Any) -> bool:
         """Whether an op is a cast of a variable's value, ours or the function's own."""

@@ -52,24 +52,26 @@ def blames(error: Exception, compute_dtype: str) -> bool:
 
 def functional_control_flow(op_type: str) -> GraphmpError:
     """The error for a conditional or loop of TensorFlow 2's kind, with the user's line."""
-    where = user_frame(traceback.extract_stack())
-    place = "%s:%d: `%s`: " % where if where else ""
     return GraphmpError(
         "GMP012",
         "%s%s makes a function of its own; call tf.disable_v2_behavior() or"
-        " tf.disable_control_flow_v2() before building" % (place, op_type),
+        " tf.disable_control_flow_v2() before building" % (_here(), op_type),
     )
 
 
 def written_in_loop(variable: str) -> GraphmpError:
     """The error for a loop that writes a variable whose cast is made before the loop."""
-    where = user_frame(traceback.extract_stack())
-    place = "%s:%d: `%s`: " % where if where else ""
     return GraphmpError(
         "GMP012",
         "%sa loop writes variable %s, which the recipe casts before the loop; let `graphmp convert"
-        " FILE --engine=rewrite` change the float32 graph" % (place, variable),
+        " FILE --engine=rewrite` change the float32 graph" % (_here(), variable),
     )
+
+
+def _here() -> str:
+    """The user's line that is being run, as the start of a message; empty if none is."""
+    where = user_frame(traceback.extract_stack())
+    return "%s:%d: `%s`: " % where if where else ""
 
 
 def check_coverage(graph: Any, start: int, policy: Policy, config: Config) -> None:

@@ -104,7 +104,7 @@ class _Editor:
     ) -> Port:
         """The output that holds a tensor in another dtype, created if missing.
 
-        A late one is made after some nodes.
+        `late` are the nodes that it waits for.
         """
         key = (port, dtype, late)
         if key not in self._made:

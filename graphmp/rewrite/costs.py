@@ -30,7 +30,7 @@ from graphmp.graph.shapes.shapes import recorded_elements
 from graphmp.graph.structure.frames import is_invariant
 from graphmp.graph.structure.view import Port
 from graphmp.policy import tables
-from graphmp.policy.traits import MANY, MOVES_NOTHING, SLOW_IN_HALF, homogeneity
+from graphmp.policy.traits import MOVES_NOTHING, SLOW_ELEMENTS, SLOW_IN_HALF, homogeneity
 from graphmp.rewrite.units import TypedGraph
 
 CAST_BYTES = 6  # an element read in one dtype and written in the other
@@ -118,7 +118,7 @@ def slowness(graph: TypedGraph, name: str) -> float:
         return 0.0
     read = graph.view.inputs(name)[0]
     elements = recorded_elements(graph.view.nodes[read.node], read.output)
-    return float(SLOW_BYTES * elements * graph.trips(name)) if elements >= MANY else 0.0
+    return float(SLOW_BYTES * elements * graph.trips(name)) if elements >= SLOW_ELEMENTS else 0.0
 
 
 def sends(graph: TypedGraph, name: str) -> bool:
