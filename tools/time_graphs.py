@@ -2,7 +2,7 @@
 """Time training graphs in float32, in half precision, and after TensorFlow's own pass, in turns.
 
 usage: time_graphs.py [FILE.meta...] -o FILE.jsonl [--batch_size N] [--seconds N] [--losses N]
-                      [--loss_scale SCALE] [--only VARIANT...] [--lock FILE]
+                      [--loss_scale SCALE] [--only VARIANT...] [--costs FOLDER] [--lock FILE]
 
     python tools/time_graphs.py resnet50.meta lstm.meta -o steps.jsonl
     NVIDIA_TF32_OVERRIDE=0 python tools/time_graphs.py lstm.meta -o full.jsonl --only float32
@@ -13,7 +13,8 @@ here large batches stay in the GPU's memory, since the copy from numpy hides wha
 gains. For each graph a line of JSON is added to the file:
 
     rounds     milliseconds of a step by variant and round (a median): float32, float16 and bfloat16
-               (converted), own (TensorFlow's own pass in float16, without a loss scale)
+               (converted), own (TensorFlow's own pass in float16, without a loss scale), tuned
+               (float16 by the costs of `graphmp tune`, if the folder of --costs has NAME.costs)
     kernels    milliseconds of the kernels of a traced step: all, on Tensor Cores, casts, scaling
     slowest    the slowest of these by name
     losses     of the first steps, all from the same values and on the same batch
@@ -44,6 +45,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
 from graphmp.bench import graphs
 from graphmp.bench.bench import GRAPHMP, TENSORFLOW
+from graphmp.bench.bench import TUNED as BY_COSTS
 from graphmp.bench.kernels.names import uses_tensor_cores
 from graphmp.bench.kernels.profile import kernels_of_run
 from graphmp.bench.kernels.shares import shares
@@ -62,8 +64,9 @@ from timed_turns import WARM_UP, turn
 
 Row = Dict[str, Any]
 Opened = Tuple[TimedSession, Row]  # and what a step is fed
-FLOAT32, FLOAT16, BFLOAT16, OWN = VARIANTS = ("float32", "float16", "bfloat16", "own")
-HEADINGS = {**{name: name for name in VARIANTS}, OWN: "TensorFlow's own"}
+VARIANTS = ("float32", "float16", "bfloat16", "own", "tuned")
+FLOAT32, FLOAT16, BFLOAT16, OWN, TUNED = VARIANTS
+HEADINGS = {**{name: name for name in VARIANTS}, OWN: "TensorFlow's own", TUNED: "float16, tuned"}
 LARGE = 1 << 20  # bytes of a batch's tensor that is kept in the device's memory
 _LEAST = 3  # rounds
 _SLOWEST = 12  # kernels by name
@@ -101,6 +104,7 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--losses", type=int, default=20, help="steps that are compared (20)")
     parser.add_argument("--loss_scale", default="dynamic", help="of float16 (dynamic)")
     parser.add_argument("--only", nargs="+", choices=VARIANTS, default=VARIANTS, help="variants")
+    parser.add_argument("--costs", type=pathlib.Path, metavar="FOLDER", help="of NAME.costs")
     parser.add_argument("--lock", metavar="FILE", help="lock it while the device is used")
     args = parser.parse_args(argv)
     if not args.graphs and not args.output.exists():
@@ -113,7 +117,8 @@ def measured(path: str, args: argparse.Namespace) -> Row:
     original = read_graph(path)
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as sessions:
         folder = pathlib.Path(name)
-        trainings, losses = made(original, args, folder)
+        costs = args.costs / (pathlib.Path(path).stem + ".costs") if args.costs else None
+        trainings, losses = made(original, args, costs, folder)
         sessions.enter_context(locked(args.lock))
         with TimedSession(next(iter(trainings.values()))) as first:
             batches = feeds.make(first, "", [args.batch_size], 0, folder)[0]
@@ -140,7 +145,10 @@ def measured(path: str, args: argparse.Namespace) -> Row:
 
 
 def made(
-    original: tf.MetaGraphDef, args: argparse.Namespace, folder: pathlib.Path
+    original: tf.MetaGraphDef,
+    args: argparse.Namespace,
+    costs: Optional[pathlib.Path],
+    folder: pathlib.Path,
 ) -> Tuple[Dict[str, TrainingFile], List[Row]]:
     """The graphs by variant, and the losses of the report."""
     found: Dict[str, TrainingFile] = {}
@@ -151,13 +159,15 @@ def made(
         conversion = graphmp.convert(
             original, compute_dtype=dtype, engine="rewrite", loss_scale=scale
         )
+        tuned = None
+        if dtype == FLOAT16 and costs is not None and costs.exists():
+            tuned = graphs.by_costs(conversion, str(costs))
         (folder / dtype).mkdir()
-        each = graphs.make(conversion, folder / dtype).trainings
+        each = graphs.make(conversion, folder / dtype, tuned).trainings
         if dtype == FLOAT16:
-            found[FLOAT32] = each[FLOAT32]
             report = conversion.report["losses"]
-            if TENSORFLOW in each:
-                found[OWN] = each[TENSORFLOW]
+            names = {FLOAT32: FLOAT32, OWN: TENSORFLOW, TUNED: BY_COSTS}
+            found.update((name, each[key]) for name, key in names.items() if key in each)
         found[dtype] = each[GRAPHMP]
     return {name: found[name] for name in VARIANTS if name in args.only and name in found}, report
 
@@ -303,8 +313,10 @@ def say(what: str) -> None:
 
 def text(rows: Sequence[Row]) -> Iterator[str]:
     """The speed-ups, the kernels, and the conditions of the measurement."""
-    first = ["program", "float32", *(HEADINGS[name] for name in VARIANTS[1:])]
-    yield from table([first, *(speedups(row) for row in rows)])
+    timed = [name for name in VARIANTS if any(name in row["rounds"] for row in rows)]
+    columns = [name for name in timed if name != FLOAT32]
+    first = ["program", FLOAT32, *(HEADINGS[name] for name in columns)]
+    yield from table([first, *(speedups(row, columns) for row in rows)])
     yield ""
     kinds = ["kernels of a step", "", "all", "on Tensor Cores", "casts", "scaling"]
     yield from table([kinds, *(cells for row in rows for cells in kernels_of(row))])
@@ -313,7 +325,7 @@ def text(rows: Sequence[Row]) -> Iterator[str]:
         yield "- %s: %s." % (what, ", ".join(sorted({row[what] for row in rows})))
 
 
-def speedups(row: Row) -> List[str]:
+def speedups(row: Row, columns: Sequence[str]) -> List[str]:
     """The cells of a program: a float32 step, and the speed-up of each other variant."""
     rounds = {name: [[each] for each in found] for name, found in row["rounds"].items()}
     return [
@@ -321,7 +333,7 @@ def speedups(row: Row) -> List[str]:
         "%.1f ms" % statistics.median(row["rounds"][FLOAT32]) if FLOAT32 in rounds else "-",
         *(
             said(speedup(rounds[FLOAT32], rounds[name]) if {FLOAT32, name} <= set(rounds) else None)
-            for name in VARIANTS[1:]
+            for name in columns
         ),
     ]
 

@@ -7,6 +7,7 @@ import json
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.cli.main import run_command
 from tests.support.places import ROOT
 
 
@@ -55,7 +56,20 @@ def test_one_variant_alone(tool, graph, tmp_path, monkeypatch, capsys):
     flags = ["-o", str(output), "--batch_size=4", "--seconds=0", "--losses=1", "--only", "float16"]
     assert tool("time_graphs").main([str(graph), *flags]) == 0
     assert set(json.loads(output.read_text())["rounds"]) == {"float16"}
-    assert "| net | - | - | - | - |" in capsys.readouterr().out
+    assert "| net | - | - |" in capsys.readouterr().out
+
+
+def test_costs_are_those_of_the_graph_by_name(tool, graph, tmp_path, monkeypatch):
+    monkeypatch.setattr(tool("timed_turns"), "_TURN", 0.0)
+    costs, flags = tmp_path / "net.costs", ["--seconds=1", "--compute_dtype=float16"]
+    assert run_command(["graphmp", "tune", str(graph), "-o", str(costs), *flags]) == 0
+    output = tmp_path / "rows.jsonl"
+    flags = ["-o", str(output), "--batch_size=4", "--seconds=0", "--losses=2"]
+    flags += ["--only", "float32", "tuned", "--costs", str(tmp_path)]
+    assert tool("time_graphs").main([str(graph), *flags]) == 0
+    (row,) = map(json.loads, output.read_text().splitlines())
+    assert set(row["rounds"]) == {"float32", "tuned"}
+    assert row["losses"]["tuned"] == pytest.approx(row["losses"]["float32"], rel=2e-2)
 
 
 def test_a_graph_that_cannot_be_timed_is_said(tool, tmp_path, capsys):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from typing import Any, Iterator, List, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
+from graphmp.graph.shapes.shapes import elements
 from graphmp.graph.state.live import ancestors
 from graphmp.policy.op_sets import OVERWRITES, VARIABLE_OPS
 from graphmp.wording import first_line
@@ -20,16 +21,18 @@ def initialise(session: Any, initializers: Sequence[Any], sparing: bool = False)
     Args:
         session: of the graph.
         initializers: ops to run besides those in the graph's collections.
-        sparing: whether memory is short: each runs alone, and running out of memory raises.
+        sparing: whether memory is short: as many run at once as write no more than the largest
+            alone, and running out of memory raises.
 
     Raises:
         tf.errors.ResourceExhaustedError: with `sparing`, if one runs out of memory.
     """
     waiting = list(dict.fromkeys([*_collected(session.graph), *initializers]))
     fatal = (tf.errors.ResourceExhaustedError,) if sparing else ()
-    at_once = set() if sparing else set(filter(_needs_nothing, waiting))
-    if _runs(session, list(at_once), fatal):
-        waiting = [op for op in waiting if op not in at_once]
+    ready = list(filter(_needs_nothing, waiting))
+    for group in map(set, _groups(ready) if sparing else [ready]):
+        if _runs(session, list(group), ()):
+            waiting = [op for op in waiting if op not in group]
     before: List[Any] = []
     while waiting != before:
         before, waiting = waiting, [op for op in waiting if not _runs(session, op, fatal)]
@@ -70,6 +73,19 @@ def _runs(session: Any, ops: Any, fatal: Any) -> bool:
     except tf.errors.OpError:
         return False
     return True
+
+
+def _groups(assignments: Sequence[Any]) -> Iterator[List[Any]]:
+    """Assignments in groups that write no more elements than the largest one."""
+    sizes = [elements(op.inputs[1].shape.as_proto()) for op in assignments]
+    most, group, size = max(sizes, default=0), [], 0
+    for op, more in zip(assignments, sizes):
+        if group and size + more > most:
+            yield group
+            group, size = [], 0
+        group.append(op)
+        size += more
+    yield group
 
 
 def _needs_nothing(initializer: Any) -> bool:
