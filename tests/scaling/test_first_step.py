@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.graph.structure.view import Port
 from graphmp.scaling.insertion.first_step import FirstStep, look
 from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support import painting
@@ -33,14 +34,14 @@ def test_each_gradient_is_looked_at_once_and_so_is_what_matmuls_hand_on():
         for name, node in nodes.items()
         if name.startswith(SCOPE) and node.op == "Reshape"
     }
-    inside = {"gradients/layer%d_grad/MatMul" % number for number in range(3)}
+    inside = {"gradients/layer%d_grad/MatMul" % number for number in (1, 2)}  # x is no variable
     unscaled = {
         name
         for name in nodes
         if name.startswith("graphmp/loss_scale/unscale") and nodes[name].op == "RealDiv"
     }
     assert looked_at == inside | unscaled
-    assert len(looked_at) == 6
+    assert len(looked_at) == 5
 
 
 def measured(*lines):
@@ -49,10 +50,13 @@ def measured(*lines):
         "largest Const", "used Identity largest", "flag Const", *lines,
         largest=0.0, flag=np.bool_(True)
     )  # fmt: skip
+    names = [node.name for node in meta_graph.graph_def.node]
     code = {node.name for node in meta_graph.graph_def.node if node.op == "MatMul"}
-    step = FirstStep("largest", "flag", [], code)
+    read = [Port(name, 0) for name in names if name.startswith("read_")]
+    step = FirstStep("largest", "flag", read, code)
     look(meta_graph.graph_def, [step], frozenset(["MatMul"]), OpDefs(meta_graph))
-    return {node.input[0] for node in meta_graph.graph_def.node if node.op == "Reshape"}
+    looked_at = {node.input[0] for node in meta_graph.graph_def.node if node.op == "Reshape"}
+    return looked_at.intersection(code)
 
 
 def matmul(name, x):
@@ -64,6 +68,11 @@ def test_what_stays_float32_is_not_looked_at():
         "x Placeholder dtype=float16", "y Placeholder dtype=float32",
         *matmul("half", "x"), *matmul("single", "y")
     ) == {"half"}  # fmt: skip
+
+
+def test_what_no_gradient_needs_is_not_looked_at():
+    lines = matmul("needed", "x") + ("beside MatMul x x", "summary Identity beside")
+    assert measured("x Placeholder dtype=float16", *lines) == {"needed"}
 
 
 def test_at_most_64_matmuls_are_looked_at():

@@ -3,9 +3,11 @@
 Gradients, and the results of matmuls in gradient code, which may be larger.
 
 Inserted after painting, which decides what is half. Only a first step computes these values: in
-other steps they are dead, as they wait for one side of a Switch. The recipe's
-`loss_scale.gradients.largest` is built by TensorFlow; for thousands of gradients that took a
-seventh of a rewrite's memory.
+other steps they are dead, as they wait for one side of a Switch. What no update needs, such as the
+gradient of a batch of images, isn't measured: TensorFlow would compute it in each step.
+
+The recipe's `loss_scale.gradients.largest` is built by TensorFlow; for thousands of gradients that
+took a seventh of a rewrite's memory.
 """
 
 from __future__ import annotations
@@ -56,9 +58,10 @@ def look(
     editor, view = Editor(graph_def), GraphView(graph_def)
     depths, hidden, places = loop_depths(view), conditional(view), Places(view)
     for loss in losses:
+        needed = view.ancestors((port.node for port in loss.gradients), control=False)
         inside = [
             port
-            for name in view.in_graph_order(loss.nodes)
+            for name in view.in_graph_order(needed.intersection(loss.nodes))
             if view.nodes[name].op in allow and not depths.get(name, 0) and name not in hidden
             for port in _half_outputs(view, name, op_defs)
             if not _only_unscaled(view, port)
