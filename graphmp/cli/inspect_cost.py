@@ -37,6 +37,7 @@ def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
         "saved_bytes": costs.SAVED_BYTES,
         "launch_bytes": costs.LAUNCH,
         "slow_bytes": costs.SLOW_BYTES,
+        "slow_most_bytes": costs.SLOW_MOST,
     }
     lines = _lines(found, args.graph, config.compute_dtype)
     return end(
@@ -51,7 +52,7 @@ def _lines(found: CostReport, name: str, dtype: str) -> List[Line]:
 def _head(found: CostReport, name: str) -> List[Line]:
     """The counted tensors, and sums."""
     from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
-    from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES, SLOW_BYTES
+    from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES, SLOW_BYTES, SLOW_MOST
 
     text = (
         "%s; unknown dimensions count as %d, a while loop as %d iterations where the graph names no"
@@ -80,9 +81,9 @@ def _head(found: CostReport, name: str) -> List[Line]:
     model = (
         "an element of a float32 tensor costs %d bytes more to write and to read than one of half"
         " precision, a cast of it %d; a fused op nothing; a kernel that is slow in half precision"
-        " and reads many elements %d for each"
+        " and reads many elements %d for each, but at most %s a call"
     )
-    text = model % (SAVED_BYTES, CAST_BYTES, SLOW_BYTES)
+    text = model % (SAVED_BYTES, CAST_BYTES, SLOW_BYTES, size(SLOW_MOST))
     return [*lines, ("row", labelled("model", text))]
 
 

@@ -153,7 +153,7 @@ class DecoratedCall:
             for t in _tensors(creation.arguments)
             if t.dtype == self.half
         )
-        return max(sizes, default=0) >= SLOW_ELEMENTS
+        return max(sizes, default=0) in SLOW_ELEMENTS
 
     def _casts_variable(self, op: Any) -> bool:
         """Whether an op is a cast of a variable's value, ours or the function's own."""

@@ -17,7 +17,8 @@
 8. Nodes that no step runs (`idle`: mostly gradients of constants) move nothing; a cast only for
    them costs no more than its launch.
 9. An op whose kernel is slow in half precision (`slow_in_half` there) costs 16 bytes for each
-   element that it reads in half, if these are many: more than a cast and float32.
+   element that it reads in half, if these are many: more than a cast and float32. It costs no more
+   than a cast and float32 of 2**25 elements.
 
 Sizes come from static shapes, unknown dimensions count as 32.
 """
@@ -37,6 +38,7 @@ CAST_BYTES = 6  # an element read in one dtype and written in the other
 SAVED_BYTES = 2  # of an element in half instead of float32
 SENT = 100  # bytes in memory for a byte sent: 10 Gbit Ethernet moves 1.25 GB/s
 SLOW_BYTES = 16  # an element read in half by a kernel that is slow in it
+SLOW_MOST = (CAST_BYTES + SAVED_BYTES) * SLOW_ELEMENTS.stop  # of one call of it
 LAUNCH = 64  # bytes for launching one more kernel: among equal costs, the fewest casts win
 
 
@@ -118,7 +120,9 @@ def slowness(graph: TypedGraph, name: str) -> float:
         return 0.0
     read = graph.view.inputs(name)[0]
     elements = recorded_elements(graph.view.nodes[read.node], read.output)
-    return float(SLOW_BYTES * elements * graph.trips(name)) if elements >= SLOW_ELEMENTS else 0.0
+    if elements < SLOW_ELEMENTS.start:
+        return 0.0
+    return float(min(SLOW_BYTES * elements, SLOW_MOST) * graph.trips(name))
 
 
 def sends(graph: TypedGraph, name: str) -> bool:

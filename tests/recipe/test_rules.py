@@ -238,6 +238,8 @@ def test_gradients_of_a_shared_weight_are_summed_in_float32(graph, cast):
     [
         (127, "variable", [tf.float16], False),
         (128, "variable", [tf.float32], False),
+        ((1 << 18) - 1, "variable", [tf.float32], False),
+        (1 << 18, "variable", [tf.float16], False),
         (128, "cast by hand", [tf.float32], False),
         (128, "shared", [tf.float32, tf.float32], False),
         (128, "computed", [tf.float32], True),
@@ -245,7 +247,7 @@ def test_gradients_of_a_shared_weight_are_summed_in_float32(graph, cast):
     ],
 )
 def test_a_kernel_that_is_slow_in_half_precision(graph, rows, source, dtypes, cast_back):
-    """BiasAddGrad reads `rows` x 128 numbers: float32 if these are many."""
+    """BiasAddGrad reads `rows` x 128 numbers: float32 if these are many, but not too many."""
 
     @graphmp.mixed_precision(loss_scale=64.0, compute_dtype="float16", engine="recipe")
     def build(x):
