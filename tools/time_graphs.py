@@ -9,8 +9,8 @@ usage: time_graphs.py [FILE.meta...] -o FILE.jsonl [--batch_size N] [--seconds N
     python tools/time_graphs.py -o steps.jsonl
 
 For a GPU, and for whole steps as TensorFlow runs them. `graphmp bench` feeds each step its batch;
-here large batches stay in the GPU's memory, since the copy from numpy hides what a faster step
-gains. For each graph a line of JSON is added to the file:
+here, as in `graphmp tune`, large batches stay in the GPU's memory: the copy from numpy would hide
+what a faster step gains. For each graph a line of JSON is added to the file:
 
     rounds     milliseconds of a step by variant and round (a median): float32, float16 and bfloat16
                (converted), own (TensorFlow's own pass in float16, without a loss scale), tuned
@@ -49,7 +49,7 @@ from graphmp.bench.bench import TUNED as BY_COSTS
 from graphmp.bench.kernels.names import uses_tensor_cores
 from graphmp.bench.kernels.profile import kernels_of_run
 from graphmp.bench.kernels.shares import shares
-from graphmp.bench.processes import feeds
+from graphmp.bench.processes import feeds, resident
 from graphmp.bench.processes.timed_session import TimedSession, TrainingFile
 from graphmp.errors import GraphmpError
 from graphmp.gate.reading import read_graph
@@ -67,10 +67,8 @@ Opened = Tuple[TimedSession, Row]  # and what a step is fed
 VARIANTS = ("float32", "float16", "bfloat16", "own", "tuned")
 FLOAT32, FLOAT16, BFLOAT16, OWN, TUNED = VARIANTS
 HEADINGS = {**{name: name for name in VARIANTS}, OWN: "TensorFlow's own", TUNED: "float16, tuned"}
-LARGE = 1 << 20  # bytes of a batch's tensor that is kept in the device's memory
 _LEAST = 3  # rounds
 _SLOWEST = 12  # kernels by name
-_SUFFIX = "_resident"
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -123,7 +121,7 @@ def measured(path: str, args: argparse.Namespace) -> Row:
         with TimedSession(next(iter(trainings.values()))) as first:
             batches = feeds.make(first, "", [args.batch_size], 0, folder)[0]
         batch = feeds.read(batches.path, 1)[0]
-        opened = open_all(trainings, batch, folder, sessions)
+        opened = open_all(trainings, batch, sessions)
         if not opened:
             raise ValueError("no variant can run")
         start = values(next(iter(opened.values()))[0])
@@ -184,21 +182,14 @@ def locked(path: Optional[str]) -> Iterator[None]:
 
 
 def open_all(
-    trainings: Dict[str, TrainingFile],
-    batch: Row,
-    folder: pathlib.Path,
-    sessions: contextlib.ExitStack,
+    trainings: Dict[str, TrainingFile], batch: Row, sessions: contextlib.ExitStack
 ) -> Dict[str, Opened]:
     """A session of each variant that runs, with what a step is still fed."""
     found = {}
     for name, training in trainings.items():
         try:
-            path = folder / (name + ".meta")
-            altered, fed = resident(training, batch, path)
-            session = sessions.enter_context(TimedSession(altered))
-            for tensor in set(batch) - set(fed):
-                kept = tensor.split(":")[0] + _SUFFIX
-                session.session.run(kept + "/assign", {kept + "/value:0": batch[tensor]})
+            session, fed = resident.opened(training, batch)
+            sessions.enter_context(session)
             began = time.perf_counter()
             session.step(fed)
             say("%s: first step %.1f s" % (name, time.perf_counter() - began))
@@ -210,41 +201,6 @@ def open_all(
     return found
 
 
-def resident(training: TrainingFile, batch: Row, path: pathlib.Path) -> Tuple[TrainingFile, Row]:
-    """A graph whose large float placeholders are variables, and what else it is fed."""
-    meta_graph = read_graph(training.path)
-    large = {
-        tensor.split(":")[0]: value
-        for tensor, value in batch.items()
-        if np.asarray(value).dtype == np.float32 and np.asarray(value).nbytes >= LARGE
-    }
-    for node in list(meta_graph.graph_def.node):
-        if node.name in large:
-            add_variable(meta_graph.graph_def, node, np.asarray(large[node.name]).shape)
-    path.write_bytes(meta_graph.SerializeToString())
-    fed = {tensor: value for tensor, value in batch.items() if tensor.split(":")[0] not in large}
-    return training._replace(path=str(path)), fed
-
-
-def add_variable(graph_def: tf.GraphDef, node: tf.NodeDef, shape: Tuple[int, ...]) -> None:
-    """Make a placeholder the Identity of a new variable, with a placeholder of its value."""
-    name = node.name + _SUFFIX
-    with tf.Graph().as_default() as graph:
-        variable = tf.raw_ops.VariableV2(
-            shape=shape, dtype=tf.float32, container="", shared_name="", name=name
-        )
-        value = tf.placeholder(tf.float32, shape, name=name + "/value")
-        tf.raw_ops.Assign(
-            ref=variable, value=value, validate_shape=True, use_locking=True, name=name + "/assign"
-        )
-    graph_def.node.extend(graph.as_graph_def().node)
-    node.op = "Identity"
-    node.input[:] = [name]
-    for attribute in list(node.attr):
-        del node.attr[attribute]
-    node.attr["T"].type = tf.float32.as_datatype_enum
-
-
 def values(session: TimedSession) -> Row:
     """The values of all variables of a graph, by name."""
     found = {}
@@ -253,7 +209,9 @@ def values(session: TimedSession) -> Row:
             if node.type == "VarHandleOp":
                 dtype = node.get_attr("dtype")
                 found[node.name] = tf.raw_ops.ReadVariableOp(resource=node.outputs[0], dtype=dtype)
-            elif node.type in ("VariableV2", "Variable") and not node.name.endswith(_SUFFIX):
+            elif node.type in ("VariableV2", "Variable") and not node.name.endswith(
+                resident.SUFFIX
+            ):
                 found[node.name] = node.outputs[0]
     return session.session.run(found)
 

@@ -7,6 +7,7 @@ import json
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.bench.processes import resident
 from graphmp.cli.main import run_command
 from tests.support.places import ROOT
 
@@ -29,7 +30,7 @@ def graph(request, tmp_path_factory):
 
 def test_each_variant_is_timed_from_the_same_values(tool, graph, tmp_path, monkeypatch, capsys):
     timing, output = tool("time_graphs"), tmp_path / "rows.jsonl"
-    monkeypatch.setattr(timing, "LARGE", 1)  # the batch of x is a variable, labels are fed
+    monkeypatch.setattr(resident, "LARGE", 1)  # the batch of x is a variable, labels are fed
     monkeypatch.setattr(tool("timed_turns"), "_TURN", 0.0)
     flags = ["-o", str(output), "--batch_size=4", "--seconds=0", "--losses=3"]
     flags += ["--loss_scale=8", "--lock", str(tmp_path / "lock")]

@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY, TOO_SLOW
 from graphmp.bench.kernels.shares import other_ops, shares
 from graphmp.bench.options import WALL
-from graphmp.bench.processes import accumulation, feeds, memory, pipeline
+from graphmp.bench.processes import accumulation, feeds, memory, pipeline, resident
 from graphmp.bench.processes.processes import END, ENDED, says_no_memory
 from graphmp.bench.processes.timed_session import (
     AS_THEY_ARE,
@@ -29,6 +29,7 @@ from graphmp.bench.processes.timed_session import (
     TrainingFile,
 )
 from graphmp.errors import GraphmpError
+from graphmp.feeds.batches import Batch
 from graphmp.session.steps import casts
 from graphmp.session.steps.step_stats import peak_bytes, runs_by_node, seconds_between
 from graphmp.session.steps.traced_tensors import tensors_in
@@ -48,8 +49,10 @@ class Child:
             name: TrainingFile(*values) for name, values in spec["trainings"].items()
         }
         self._gpu_memory = spec["memory_limit"] if spec["on_gpu"] else 0
+        self._resident = spec["resident"]
         self._open: Dict[str, TimedSession] = {}
-        self._batches: Dict[str, List[Dict[str, Any]]] = {}
+        self._batches: Dict[str, List[Batch]] = {}
+        self._fed: Dict[str, Batch] = {}  # by variant, what a step is still fed
 
     def answer(self, order: Dict[str, Any]) -> Dict[str, Any]:
         """Carry out an order.
@@ -109,13 +112,18 @@ class Child:
         """Prepare a variant for timing; an open session is reused."""
         if path not in self._batches:
             self._batches = {path: feeds.read(path)}
-        training = self._opened(variant)
+        if self._resident and variant not in self._open:
+            first = self._batches[path][0]
+            self._open[variant], self._fed[variant] = resident.opened(
+                self._trainings[variant], first, self._gpu_memory
+            )
+        training, batches = self._opened(variant), self._batches_of(variant, path)
         for number in range(warmup):
-            training.step(self._batches[path][number % len(self._batches[path])])
+            training.step(batches[number % len(batches)])
 
     def steps(self, variant: str, path: str, count: int, clock: str = WALL) -> List[float]:
         """Times steps of a variant that is open."""
-        return self._open[variant].timed(self._batches[path], count, clock)
+        return self._open[variant].timed(self._batches_of(variant, path), count, clock)
 
     def tensors(self, variant: str, path: str) -> Dict[str, Any]:
         """Runs of each node in a step; slot, dtype, shape of its outputs.
@@ -165,6 +173,9 @@ class Child:
         session = self._open.pop(variant, None)
         if session is not None:
             session.close()
+
+    def _batches_of(self, variant: str, path: str) -> List[Batch]:
+        return [self._fed[variant]] if self._resident else self._batches[path]
 
     def _opened(self, variant: str) -> TimedSession:
         if variant not in self._open:

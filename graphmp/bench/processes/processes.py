@@ -52,13 +52,16 @@ class Trouble(Exception):
         super().__init__("%s: %s" % (status, self.message))
 
 
-def spec(trainings: Mapping[str, TrainingFile], memory_limit: int, on_gpu: bool) -> Dict[str, Any]:
+def spec(
+    trainings: Mapping[str, TrainingFile], memory_limit: int, on_gpu: bool, resident: bool = False
+) -> Dict[str, Any]:
     """The specification of a process.
 
     Args:
         trainings: the graphs by variant.
         memory_limit: bytes for the process; 0 for the machine's memory.
         on_gpu: whether these are a GPU's.
+        resident: whether timed steps read the large tensors of a batch from the device's memory.
 
     Each run of a graph has the present time limit.
     """
@@ -66,6 +69,7 @@ def spec(trainings: Mapping[str, TrainingFile], memory_limit: int, on_gpu: bool)
         "trainings": {name: list(training) for name, training in trainings.items()},
         "memory_limit": memory_limit,
         "on_gpu": on_gpu,
+        "resident": resident,
         "step_timeout": limit(),
     }
 

@@ -53,7 +53,8 @@ class Steps:
 
     def process(self, trainings: Dict[str, TrainingFile]) -> Process:
         """A process for some graphs."""
-        return Process(processes.spec(trainings, 0, self._on_gpu), self.starter)
+        specification = processes.spec(trainings, 0, self._on_gpu, resident=self._on_gpu)
+        return Process(specification, self.starter)
 
     def ask(self, process: Process, order: str, *arguments: Any) -> Any:
         """Have an order carried out.

@@ -1,0 +1,68 @@
+"""Steps that read their batch from the device's memory."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import graphmp
+from graphmp.bench import graphs
+from graphmp.bench.processes import feeds, processes, resident
+from graphmp.bench.processes.child import Child
+from graphmp.bench.processes.timed_session import TimedSession
+from tests.support.classifiers import classifier
+
+
+@pytest.fixture(scope="module")
+def trainings(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trainings")
+    conversion = graphmp.convert(classifier(), compute_dtype="float16")
+    return graphs.make(conversion, folder).trainings
+
+
+@pytest.fixture
+def batches(trainings, tmp_path):
+    with TimedSession(trainings["float32"]) as session:
+        return feeds.make(session, "", [8], 0, tmp_path)[0]
+
+
+def test_steps_are_those_of_a_fed_batch(trainings, batches, monkeypatch):
+    batch = feeds.read(batches.path, 1)[0]
+    monkeypatch.setattr(resident, "LARGE", 1)
+    for training in trainings.values():
+        found = []
+        session, fed = resident.opened(training, batch)
+        with session, TimedSession(training) as plain:
+            assert set(batch) - set(fed) == {"x:0"}
+            for each, given in ((session, fed), (plain, batch)):
+                assert "x" in each.view.nodes
+                found.append(each.session.run("x:0", given))
+                each.step(given)
+        np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_small_tensors_and_integers_are_fed(trainings, batches, monkeypatch):
+    batch = feeds.read(batches.path, 1)[0]
+    session, fed = resident.opened(trainings["float32"], batch)
+    with session:
+        assert fed == batch  # x has less than a megabyte
+    monkeypatch.setattr(resident, "LARGE", 1)
+    session, fed = resident.opened(trainings["float32"], batch)
+    with session:
+        assert {value.dtype for value in fed.values()} == {np.dtype(np.int32)}
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_process_times_them(trainings, batches, monkeypatch, kept):
+    monkeypatch.setattr(resident, "LARGE", 1)
+    specification = json.loads(json.dumps(processes.spec(trainings, 0, False, kept)))
+    child = Child(specification)
+    for name in ("float32", "graphmp"):
+        written = pathlib.Path(trainings[name].path + resident.SUFFIX)
+        if written.exists():
+            written.unlink()
+        child.open(name, batches.path, 2)
+        assert len(child.steps(name, batches.path, 3)) == 3
+        assert written.exists() == kept
+        child.close(name)
