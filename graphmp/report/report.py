@@ -15,7 +15,7 @@ from graphmp.compare.categories import ADDED, RENAMED
 from graphmp.compare.explain import described, explained
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
-from graphmp.graph.state.variables import variables
+from graphmp.graph.state.variables import float32_kept, variables
 from graphmp.policy import policy as policies
 from graphmp.policy.reason import MEASURED, Done
 from graphmp.report import facts
@@ -94,7 +94,7 @@ def make_report(
         "half_ops": dict(sorted(counts.half_ops.items())),
         "repaired_ops": facts.ops_of(record.repaired, after),
         "kept_float32": record.kept,
-        "variables": facts.variable_counts(before, after),
+        "variables": dict(zip(("count", "float32"), float32_kept(before, after))),
         "loss_scale": {
             "kind": kind,
             "initial": scales[0]["initial"] if scales else None,
