@@ -28,14 +28,14 @@ from graphmp.bench.bench import (
     Input,
     ProcessMemory,
 )
+from graphmp.bench.device import limits
 from graphmp.bench.kernels.shares import Shares
 from graphmp.bench.options import Options
-from graphmp.bench.processes import processes
+from graphmp.bench.processes import accumulation, processes
 from graphmp.bench.processes.feeds import BatchFile
 from graphmp.bench.processes.processes import Process, Starter, Trouble
 from graphmp.bench.timing import schedule, turns
 from graphmp.conversion.conversion import Conversion
-from graphmp.doctor import devices
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.tuning.costs import Machine
@@ -104,9 +104,9 @@ def bench(
         runs=runs,
         input=waiting,
         accumulation=sums,
-        environment={name: environment.get(name) for name in devices.ACCUMULATION.values()},
+        environment={name: environment.get(name) for name in accumulation.VARIABLES.values()},
         notes=[
-            *devices.limits(device, report["compute_dtype"] if report["half_ops"] else "float32"),
+            *limits(device, report["compute_dtype"] if report["half_ops"] else "float32"),
             *_about_sizes(made, options),
             *_about_costs(tuned),
         ],
@@ -168,7 +168,7 @@ class _Bencher:
         return (
             made,
             Input(*answer[1])._replace(seconds_a_batch=max(seconds, default=None)),
-            devices.accumulation(errors, dtype),
+            accumulation.dtypes(errors, dtype),
         )
 
     def fitting(self, made: Sequence[BatchFile]) -> List[BenchRun]:

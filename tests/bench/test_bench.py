@@ -11,10 +11,11 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.bench import graphs, run
 from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED
+from graphmp.bench.device import limits
 from graphmp.bench.options import Options
 from graphmp.bench.processes.child import Child
 from graphmp.bench.processes.timed_session import TimedSession
-from graphmp.doctor.devices import Device, limits
+from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.tuning import files
 from tests.support.benched import CPU, TF1
