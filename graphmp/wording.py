@@ -52,6 +52,11 @@ def one_line(text: str) -> str:
     return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
 
 
+def labelled(label: str, text: str) -> str:
+    """A line of a summary."""
+    return "%-12s %s" % (label, text)
+
+
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """`1 change`, `2,000 changes`; `nouns` if the plural is irregular."""
     return "%s %s" % (format(count, ","), noun if count == 1 else nouns or noun + "s")

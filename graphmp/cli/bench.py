@@ -21,7 +21,7 @@ from graphmp.bench.options import SECONDS, Options
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
 from graphmp.cli.steps import add_step_timeout
-from graphmp.cli.tables import Line, labelled, section, show, size, write
+from graphmp.cli.tables import Line, section, show, size, write
 from graphmp.cli.terminal import progress, reporter
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
@@ -29,6 +29,7 @@ from graphmp.conversion.source import names_a_graph
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_file
 from graphmp.files.single import write_atomic
+from graphmp.wording import labelled
 
 if TYPE_CHECKING:
     from graphmp.bench.bench import Bench, BenchRun

@@ -14,7 +14,7 @@ from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, source_files
 from graphmp.cli.steps import STEPS, TOLERANCE, add_step_timeout
 from graphmp.cli.summary import summary
-from graphmp.cli.tables import labelled, show, write
+from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import progress
 from graphmp.cli.verify import as_json as proof_as_json
 from graphmp.cli.verify import claim_lines
@@ -23,7 +23,7 @@ from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_folder, refuse_inputs
 from graphmp.files.reading import read_bytes
-from graphmp.wording import printable, shell_word
+from graphmp.wording import labelled, printable, shell_word
 
 if TYPE_CHECKING:
     from graphmp.conversion.conversion import Conversion

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 from absl import logging
 
 from graphmp.cli.reports import read_report, report_beside
-from graphmp.cli.tables import labelled, show, write
+from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import progress
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.files.outputs import check_file, check_folder
 from graphmp.files.single import write_atomic
-from graphmp.wording import shell_word
+from graphmp.wording import labelled, shell_word
 
 if TYPE_CHECKING:
     from graphmp.compare.api import Diff

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, List
 from graphmp.cli import inspect_cost, inspect_memory, inspect_wire
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.inspected import end, head, like
-from graphmp.cli.tables import Line, labelled, section, size
+from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.policy.reason import DENY, DOWNSTREAM, RANGE_GUARD
-from graphmp.wording import plural, some
+from graphmp.wording import labelled, plural, some
 
 if TYPE_CHECKING:
     from graphmp.inspect.overview import Inspection

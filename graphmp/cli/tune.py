@@ -16,11 +16,12 @@ from graphmp.bench.tune.options import SECONDS, Options
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
 from graphmp.cli.steps import add_step_timeout
-from graphmp.cli.tables import Line, labelled, section, show, write
+from graphmp.cli.tables import Line, section, show, write
 from graphmp.cli.terminal import reporter
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_file
+from graphmp.wording import labelled
 
 if TYPE_CHECKING:
     from graphmp.bench.tune.tuned import Tuned

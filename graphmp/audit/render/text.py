@@ -16,7 +16,7 @@ from graphmp.audit.audit import Audit, LossFinding, TensorFinding
 from graphmp.audit.measure.rows import ROLES, WEIGHT_GRADIENT
 from graphmp.config import Config
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS, Format
-from graphmp.wording import plural, printable
+from graphmp.wording import labelled, plural, printable
 
 HEAD, ROW, HEADING, NOTE, FAILED, PASSED, NEXT = (
     "head",
@@ -70,11 +70,6 @@ def lines(audit: Audit, most: int = 10, ascii_only: bool = False) -> Iterator[St
     yield from _left_out(audit)
     yield StyledLine(ROW, "")
     yield StyledLine(NEXT, labelled("next", next_step(audit)))
-
-
-def labelled(label: str, text: str) -> str:
-    """A line of a summary."""
-    return "%-12s %s" % (label, text)
 
 
 def share(value: float) -> str:

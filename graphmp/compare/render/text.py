@@ -12,7 +12,7 @@ from graphmp.compare import categories
 from graphmp.compare.patterns import Pattern
 from graphmp.compare.review import importance, words
 from graphmp.compare.review.reviewed import Reviewed
-from graphmp.wording import more, plural, printable
+from graphmp.wording import labelled, more, plural, printable
 
 HEAD, ROW, SUMMARY, HEADING, BLANK = "head", "row", "summary", "heading", "blank"
 CHANGE, ADDED, REMOVED, REWIRED, UNEXPLAINED = (
@@ -64,7 +64,7 @@ def _summary(diff: Reviewed) -> Iterator[Line]:
     if diff.summary is not None:
         yield Line(BLANK, "")
         yield from (
-            Line(HEAD if number == 0 else ROW, printable("%-12s %s" % row))
+            Line(HEAD if number == 0 else ROW, printable(labelled(*row)))
             for number, row in enumerate(words.rows(diff.summary))
         )
 
