@@ -8,9 +8,7 @@ import numpy as np
 
 from graphmp.audit.measure.rows import TensorRow
 from graphmp.audit.measure.statistics import Stats, stats
-from graphmp.policy.formats import Format
-
-EXPONENTS = 256
+from graphmp.policy.formats import EXPONENTS, Format
 
 
 class Range(NamedTuple):

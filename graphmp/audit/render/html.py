@@ -15,7 +15,6 @@ from graphmp.audit.advice import advise
 from graphmp.audit.agreement import loss_difference
 from graphmp.audit.audit import Audit, LossFinding, TensorFinding
 from graphmp.audit.measure.rows import ACTIVATION_GRADIENT, WEIGHT_GRADIENT
-from graphmp.audit.measure.tally import EXPONENTS
 from graphmp.audit.render import text
 from graphmp.audit.render.drawing import (
     BOTTOM,
@@ -29,7 +28,7 @@ from graphmp.audit.render.drawing import (
     superscript,
 )
 from graphmp.compare.render.single_page import escape, packed, resource, security_policy
-from graphmp.policy.formats import FORMATS
+from graphmp.policy.formats import EXPONENTS, FORMATS
 from graphmp.wording import plural, printable
 
 # The parts of the script, joined in this order: package and name.
