@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 from graphmp.audit.agreement import LOSSES
 from graphmp.audit.audit import Audit, LossFinding, TensorFinding
 from graphmp.audit.measure.rows import ROLES, WEIGHT_GRADIENT
+from graphmp.audit.measure.tally import added_up
 from graphmp.config import Config
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS, Format
 from graphmp.wording import labelled, plural, printable
@@ -348,7 +349,7 @@ def _histograms(audit: Audit, blocks: str) -> Iterator[StyledLine]:
         HEADING, "exponents from 2^%d to 2^%d%s, not scaled; %s" % (low, high, many, legend)
     )
     for role, findings in audit.by_role().items():
-        exponents = [sum(int(f.range.exponents[n]) for f in findings) for n in range(256)]
+        exponents = added_up(f.range.exponents for f in findings).tolist()
         total = sum(exponents)
         if total:
             columns = _columns(exponents, low, high, step)
