@@ -18,7 +18,7 @@ from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import progress
 from graphmp.cli.verify import as_json as proof_as_json
 from graphmp.cli.verify import claim_lines
-from graphmp.conversion.contents import FILES, ORIGINAL
+from graphmp.conversion.contents import CONVERTED, FILES, ORIGINAL, PAGE
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_folder, refuse_inputs
@@ -102,11 +102,7 @@ def run(args: argparse.Namespace) -> int:
         proved = (
             {}
             if proof is None
-            else {
-                "verify": proof_as_json(
-                    proof, str(folder / "original.meta"), str(folder / "converted.meta")
-                )
-            }
+            else {"verify": proof_as_json(proof, str(folder / ORIGINAL), str(folder / CONVERTED))}
         )
         sys.stdout.write(as_json(dict(conversion.report, **proved)).decode("utf-8"))
         return 0 if proof is None or proof.ok else 1
@@ -199,7 +195,7 @@ def default_output(source: str) -> str:
 def next_command(folder: pathlib.Path, report: Dict[str, Any]) -> str:
     """The next command to try."""
     page, original, converted = (
-        shell_word(str(folder / name)) for name in ("diff.html", ORIGINAL, "converted.meta")
+        shell_word(str(folder / name)) for name in (PAGE, ORIGINAL, CONVERTED)
     )
     node = next(
         (row["node"] for row in report["warnings"] if row["code"] == "GMP102" and row["node"]), None

@@ -15,6 +15,7 @@ from graphmp.cli.inspected import end, head, like
 from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
+from graphmp.conversion.contents import ORIGINAL
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.policy.reason import DENY, DOWNSTREAM, RANGE_GUARD
@@ -268,7 +269,7 @@ def _shapes(found: Inspection) -> List[Line]:
 def _next(found: Inspection, name: str) -> str:
     """The next command to try."""
     if any(note["code"] == "GMP022" for note in found.notes):
-        original = pathlib.Path(name).parent / "original.meta"
+        original = pathlib.Path(name).parent / ORIGINAL
         return (
             "graphmp inspect %s" % shlex.quote(str(original))
             if original.is_file()
