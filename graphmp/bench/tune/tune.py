@@ -34,7 +34,7 @@ from graphmp.policy import policy as policies
 from graphmp.policy.dtypes import is_in_half
 from graphmp.rewrite.decisions import decided, in_half
 from graphmp.rewrite.pipeline import Solver, rewrite
-from graphmp.rewrite.traces import Traces
+from graphmp.session.steps.traces import Traces
 from graphmp.tuning import files
 from graphmp.tuning.costs import (
     BYTES,
