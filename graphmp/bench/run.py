@@ -30,7 +30,7 @@ from graphmp.bench.bench import (
 )
 from graphmp.bench.device import limits
 from graphmp.bench.kernels.shares import Shares
-from graphmp.bench.options import Options
+from graphmp.bench.options import BenchOptions
 from graphmp.bench.processes import accumulation, processes
 from graphmp.bench.processes.feeds import BatchFile
 from graphmp.bench.processes.processes import Process, Starter, Trouble
@@ -51,7 +51,7 @@ Tell = Callable[[str, Optional[float]], None]
 def bench(
     conversion: Conversion,
     device: Device,
-    options: Options,
+    options: BenchOptions,
     environment: Mapping[str, str],
     tell: Tell = lambda what, ends: None,
     began: Optional[float] = None,
@@ -122,7 +122,7 @@ class _Bencher:
         self,
         conversion: Conversion,
         device: Device,
-        options: Options,
+        options: BenchOptions,
         tell: Tell,
         folder: pathlib.Path,
         began: float,
@@ -282,7 +282,7 @@ def _fit(
     )
 
 
-def _are_fixed(made: Sequence[BatchFile], options: Options) -> bool:
+def _are_fixed(made: Sequence[BatchFile], options: BenchOptions) -> bool:
     """Whether the batches have sizes other than the requested ones."""
     return [each.batch_size for each in made] != list(options.batch_sizes)
 
@@ -307,7 +307,7 @@ def _about_costs(tuned: Optional[Conversion]) -> List[str]:
     return notes
 
 
-def _about_sizes(made: Sequence[BatchFile], options: Options) -> List[str]:
+def _about_sizes(made: Sequence[BatchFile], options: BenchOptions) -> List[str]:
     """Remarks on batches that don't fit."""
     if not _are_fixed(made, options):
         return []

@@ -17,7 +17,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
-from graphmp.bench.options import SECONDS, Options
+from graphmp.bench.options import SECONDS, BenchOptions
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
 from graphmp.cli.steps import add_step_timeout
@@ -167,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if any(each.spread for each in found.runs if each.variant == "graphmp") else 1
 
 
-def _options(args: argparse.Namespace) -> Options:
+def _options(args: argparse.Namespace) -> BenchOptions:
     """The options of the bench, checked."""
     numbers = {name: getattr(args, name) for name in ("steps", "warmup", "rounds", "seconds")}
     for name, number in numbers.items():
@@ -176,7 +176,7 @@ def _options(args: argparse.Namespace) -> Options:
                 "GMP002", "--%s=%g: accepted are numbers above zero" % (name, number)
             )
     given = {name: number for name, number in numbers.items() if number is not None}
-    return Options(
+    return BenchOptions(
         args.data,
         _batch_sizes(args.batch_sizes),
         seed=args.seed,
@@ -238,7 +238,7 @@ def _conversion_options(device: Device) -> Dict[str, Any]:
     )
 
 
-def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
+def _verify(args: argparse.Namespace, options: BenchOptions, device: Device) -> int:
     """Print which matmuls and convolutions of one step ran on Tensor Cores."""
     from graphmp.bench.kernels import products, tensor_cores
     from graphmp.gate.reading import read_graph

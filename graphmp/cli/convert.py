@@ -9,7 +9,7 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, Dict
 
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, source_files
 from graphmp.cli.steps import STEPS, TOLERANCE, add_step_timeout
@@ -145,7 +145,7 @@ def verified(conversion: Conversion, data: str) -> Proof:
         return proof_with_steps(
             conversion.original,
             conversion.meta_graph,
-            Options(data, STEPS),
+            AuditOptions(data, STEPS),
             TOLERANCE,
             conversion.report,
             begin,

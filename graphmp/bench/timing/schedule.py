@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Mapping, Sequence
 
-from graphmp.bench.options import Options
+from graphmp.bench.options import BenchOptions
 from graphmp.timings import Rounds, speedup
 
 LEAST_ROUNDS = 3
@@ -72,7 +72,7 @@ class Schedule:
         return max(each * (LEAST_ROUNDS - done), self.ends - now())
 
 
-def warmup(options: Options, seconds: float, share: float) -> int:
+def warmup(options: BenchOptions, seconds: float, share: float) -> int:
     """Steps of each variant before those that count.
 
     Args:
@@ -85,7 +85,7 @@ def warmup(options: Options, seconds: float, share: float) -> int:
     return max(1, min(_WARMUP, int(_WARMUP_SHARE * share / seconds)))
 
 
-def schedule(options: Options, seconds: Sequence[float], share: float) -> Schedule:
+def schedule(options: BenchOptions, seconds: Sequence[float], share: float) -> Schedule:
     """The rounds of one batch size.
 
     Args:
@@ -98,7 +98,7 @@ def schedule(options: Options, seconds: Sequence[float], share: float) -> Schedu
     return Schedule(options.steps or max(1, min(most, fitting)), options.rounds, now() + share)
 
 
-def cost(options: Options, seconds: float) -> float:
+def cost(options: BenchOptions, seconds: float) -> float:
     """The minimum of seconds for one batch size, given those of one step of every variant."""
     steps, rounds = options.steps or 1, options.rounds or LEAST_ROUNDS
     return seconds * ((options.warmup or 1) + steps * rounds)

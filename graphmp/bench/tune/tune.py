@@ -22,8 +22,8 @@ from graphmp.bench import graphs
 from graphmp.bench.timing import schedule
 from graphmp.bench.tune.halving import Halving, starting_point
 from graphmp.bench.tune.measure import measure
-from graphmp.bench.tune.options import Options
-from graphmp.bench.tune.steps import Steps
+from graphmp.bench.tune.options import TuneOptions
+from graphmp.bench.tune.steps import StepProcesses
 from graphmp.bench.tune.tuned import Tuned, fastest
 from graphmp.config import Config
 from graphmp.conversion.conversion import Conversion
@@ -58,7 +58,7 @@ Tell = Callable[[str, Optional[float]], None]
 def tune(
     conversion: Conversion,
     device: Device,
-    options: Options,
+    options: TuneOptions,
     output: pathlib.Path,
     tell: Tell = lambda what, ends: None,
 ) -> Tuned:
@@ -94,7 +94,7 @@ class _Tuner:
         self,
         conversion: Conversion,
         device: Device,
-        options: Options,
+        options: TuneOptions,
         output: pathlib.Path,
         folder: pathlib.Path,
         tell: Tell,
@@ -106,7 +106,7 @@ class _Tuner:
         self._options = options
         self._output = output
         self._folder = folder
-        self._steps = Steps(conversion, device, options, folder)
+        self._steps = StepProcesses(conversion, device, options, folder)
         self._tell = tell
         self._found = found
         self._traces: Optional[Traces] = None
