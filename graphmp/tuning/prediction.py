@@ -83,9 +83,7 @@ class Prediction:
             for to in ("float32", "half")
         }
 
-    def node(
-        self, name: str, signature: OperationSignature, trips: float, is_forward: bool = True
-    ) -> NodeTime:
+    def node(self, name: str, signature: OperationSignature, trips: float) -> NodeTime:
         """The time of a node in a step.
 
         Args:

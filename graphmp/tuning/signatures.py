@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
+from typing import Any, Iterable, Optional, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -29,7 +29,6 @@ _ATTRIBUTES = (
 _DEFAULTS = ("", "False", "NHWC", "0")
 FUSED = "fused"  # an attribute of ours: the ops whose kernel is part of this one's
 UNKNOWN = 32  # for a dimension that nothing tells
-ShapeOf = Callable[[str, int], Optional[Tuple[Optional[int], ...]]]
 
 
 def signature_of(

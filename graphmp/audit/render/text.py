@@ -357,9 +357,7 @@ def _histograms(audit: Audit, blocks: str) -> Iterator[StyledLine]:
             yield StyledLine(
                 ROW, "  %-*s |%s|  %s zero" % (width, role, drawn, share(exponents[0] / total))
             )
-    yield StyledLine(
-        ROW, "  %-*s %s" % (width, audit.compute_dtype, _ruler(format_, low, high, step))
-    )
+    yield StyledLine(ROW, "  %-*s %s" % (width, audit.compute_dtype, _ruler(format_, low, step)))
 
 
 def _columns(exponents: Sequence[int], low: int, high: int, step: int) -> List[int]:
@@ -383,7 +381,7 @@ def _block(part: float, blocks: str) -> str:
     )
 
 
-def _ruler(format_: Format, low: int, high: int, step: int) -> str:
+def _ruler(format_: Format, low: int, step: int) -> str:
     """The zones of a format below the columns; the last name may need more room than its zone."""
     ends = [
         (exponent - low) // step
