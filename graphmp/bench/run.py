@@ -11,7 +11,7 @@ from __future__ import annotations
 import pathlib
 import tempfile
 from dataclasses import replace
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -35,6 +35,7 @@ from graphmp.bench.processes import accumulation, processes
 from graphmp.bench.processes.feeds import BatchFile
 from graphmp.bench.processes.processes import Process, Starter, Trouble
 from graphmp.bench.timing import schedule, turns
+from graphmp.bench.timing.schedule import Tell
 from graphmp.conversion.conversion import Conversion
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
@@ -44,8 +45,6 @@ from graphmp.tuning.machine import matches_this_machine
 _FITS = 0.3  # of the time: limit for the runs alone
 _PATIENCE = 30.0  # seconds: minimum for three steps of a variant, however little time there is
 _LEAST = 0.3  # of the time: minimum for the bench, however long the conversion took
-
-Tell = Callable[[str, Optional[float]], None]
 
 
 def bench(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Callable, Mapping, Optional, Sequence
 
 from graphmp.bench.options import BenchOptions
 from graphmp.timings import Rounds, speedup
@@ -25,6 +25,7 @@ _WARMUP_SHARE = 0.1  # of the available time
 _TURN = 0.25  # seconds
 _STEPS = (10, 50)  # of a turn: minimum and maximum for a quarter of a second
 now = time.monotonic
+Tell = Callable[[str, Optional[float]], None]  # a stage, and its expected end by `now()`
 
 
 @dataclass(frozen=True)

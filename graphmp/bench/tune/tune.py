@@ -14,12 +14,13 @@ from __future__ import annotations
 import pathlib
 import tempfile
 from dataclasses import replace
-from typing import Callable, Dict, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench import graphs
 from graphmp.bench.timing import schedule
+from graphmp.bench.timing.schedule import Tell
 from graphmp.bench.tune.halving import Halving, starting_point
 from graphmp.bench.tune.measure import measure
 from graphmp.bench.tune.options import TuneOptions
@@ -52,7 +53,6 @@ from graphmp.tuning.costs import (
 from graphmp.tuning.machine import this_machine
 
 _MEASURING, _COMPARING = 0.5, 0.25  # of the time; the rest is for regions, where they are timed
-Tell = Callable[[str, Optional[float]], None]
 
 
 def tune(
