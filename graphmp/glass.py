@@ -53,11 +53,6 @@ def open_glass() -> None:
     _state["behind"] = False
 
 
-def is_behind_glass() -> bool:
-    """Whether `guarded` uses children."""
-    return _state["behind"]
-
-
 def guarded(function: Callable[[], Any], doing: str, graph_def: Optional[Any] = None) -> Any:
     """The result of a function, called in a child behind glass; it must be picklable.
 

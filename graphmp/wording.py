@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
-from typing import Optional, Sequence
+from typing import Iterable, List, Optional, Sequence
 
 FRAMES = 1000  # of a traceback, the innermost: a recursion without end may have a million
 _UNSEEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 _LONGEST_WORD, _TAIL = 200, 60  # characters
 _LONGEST_LINE = 2000
+_MOST_COMPARED = 20000  # names; difflib takes about a second for as many
 
 
 def printable(text: str) -> str:
@@ -52,6 +54,11 @@ def one_line(text: str) -> str:
     return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
 
 
+def labelled(label: str, text: str) -> str:
+    """A line of a summary."""
+    return "%-12s %s" % (label, text)
+
+
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """`1 change`, `2,000 changes`; `nouns` if the plural is irregular."""
     return "%s %s" % (format(count, ","), noun if count == 1 else nouns or noun + "s")
@@ -65,6 +72,18 @@ def some(names: Sequence[str], most: int = 3) -> str:
 def more(hidden: int) -> str:
     """`and 1,204 more`; empty if nothing is left out."""
     return "and %s more" % format(hidden, ",") if hidden > 0 else ""
+
+
+def nearest(name: str, names: Iterable[str]) -> List[str]:
+    """The three names most similar to a wrong one.
+
+    Of very many, only those with a common beginning or end are compared.
+    """
+    known = list(dict.fromkeys(names))
+    if len(known) > _MOST_COMPARED:
+        end, start = name.rpartition("/")[2], name.partition("/")[0] + "/"
+        known = [one for one in known if one.endswith(end) or one.startswith(start)]
+    return difflib.get_close_matches(name, known[:_MOST_COMPARED])
 
 
 _HEADLINE = "Graph execution error:"

@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.config import Config
+from graphmp.executed.order import open_order
 from graphmp.policy.policy import Policy
 from graphmp.rewrite import pipeline
 from graphmp.verify import verify
@@ -127,3 +128,12 @@ def test_no_function_works_on_pairs_of_nodes(build, sizes):
 @pytest.mark.parametrize("build", [dense, normalised, conditionals])
 def test_no_function_works_on_pairs_of_nodes_with_resource_variables(build):
     assert not grown(build, (2, 4, 6), use_resource=True)
+
+
+def test_the_open_order_of_writes_is_found_in_one_walk():
+    graphs = [built(dense, size, False) for size in (4, 8, 12)]
+    one, two, three = (
+        sum(lines(lambda: open_order(graph, ["Momentum"])).values())  # noqa: B023
+        for graph in graphs
+    )
+    assert three - two <= MOST * (two - one)

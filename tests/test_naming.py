@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from graphmp import wording
 from graphmp.naming import function_of, in_body, of_function, places
-from graphmp.wording import more, plural, some
+from graphmp.wording import more, nearest, plural, some
 
 pytestmark = pytest.mark.unit
 
@@ -34,6 +35,14 @@ def test_some():
     assert some(["a", "b"]) == "a, b"
     assert some(["a"] * 1205, 1) == "a and 1,204 more"
     assert (more(0), more(3)) == ("", "and 3 more")
+
+
+def test_names_like_a_wrong_one(monkeypatch):
+    names = ["a/dense", "b/conv", "b/convs", "c/convs"]
+    assert nearest("a/denze", names) == ["a/dense"]
+    monkeypatch.setattr(wording, "_MOST_COMPARED", 3)
+    assert nearest("b/conv_", names) == ["b/conv", "b/convs"]
+    assert nearest("d/convs", names) == ["c/convs", "b/convs"]
 
 
 def test_plural():

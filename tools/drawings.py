@@ -26,7 +26,7 @@ from typing import Any, Iterator, List, Optional, Set
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.policy.formats import EXPONENT_BIAS, FLOAT16
 from graphmp.policy.policy import Policy
@@ -147,7 +147,7 @@ def gradient_exponents(conversion: Any) -> Any:
 
     The data are made up; zeros are left out.
     """
-    roles = json.loads(audit(conversion, Options(steps=1)).to_json())["roles"]
+    roles = json.loads(audit(conversion, AuditOptions(steps=1)).to_json())["roles"]
     counts = np.sum([np.array(roles[role]["exponents"], np.int64) for role in GRADIENTS], axis=0)
     counts[0] = 0
     return counts

@@ -51,7 +51,7 @@ from typing import Any, List, Optional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.bench import grappler
 from graphmp.errors import GraphmpError
 from graphmp.files.folder import write_files
@@ -181,7 +181,7 @@ def export(args: argparse.Namespace) -> None:
     source = Source(
         original,
         args.train_op,
-        Options(data=args.data, batch_size=args.batch_size, seed=args.seed),
+        AuditOptions(data=args.data, batch_size=args.batch_size, seed=args.seed),
     )
     for program in args.programs:
         write(args, program, source.lower(changed(args, program, original)))

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.audit.run import audit
 from graphmp.feeds.attempts import first_that_runs, random_attempts
 from graphmp.gate.reading import read_graph
@@ -35,7 +35,7 @@ def main() -> int:
     start = now()
     conversion = graphmp.convert(args.graph)
     converted = now()
-    audit(conversion, Options(steps=args.steps, batch_size=args.batch_size))
+    audit(conversion, AuditOptions(steps=args.steps, batch_size=args.batch_size))
     audited = now()
     plain, steps = plain_seconds(
         args.graph, [name for loss in conversion.report["losses"] for name in loss["updates"]], args

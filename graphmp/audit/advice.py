@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
+from graphmp.audit.measure.tally import added_up
 from graphmp.policy.formats import EXPONENT_BIAS, Format
 
 HEADROOM = 2  # powers of two above the largest gradient: gradients grow in training
@@ -60,7 +61,7 @@ def advise(histograms: Sequence[Any], format_: Format, current: float) -> Advice
         format_: the format of gradients.
         current: the present scale.
     """
-    counts = np.sum([np.zeros(256, np.int64), *histograms], axis=0)[1:-1]
+    counts = added_up(histograms)[1:-1]
     exponents = np.arange(1, 255) - EXPONENT_BIAS
     present = exponents[counts > 0]
     if not present.size:

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from graphmp.audit.advice import Advice
 from graphmp.audit.agreement import LOSSES, disagreeing, loss_difference
 from graphmp.audit.measure.rows import ROLES, WEIGHT_GRADIENT
-from graphmp.audit.measure.tally import Range
+from graphmp.audit.measure.tally import Range, added_up
 from graphmp.rewrite.calibration import SCHEMA
 from graphmp.wording import json_escaped, printable
 
@@ -243,7 +243,6 @@ def _role(findings: Sequence[TensorFinding]) -> Dict[str, Any]:
         name + "_share": sums[name] / counted if counted else 0.0
         for name in ("overflow", "flushed", "subnormal")
     }
-    exponents = [sum(int(f.range.exponents[n]) for f in findings) for n in range(256)]
     return dict(
         sums,
         **shares,
@@ -252,7 +251,7 @@ def _role(findings: Sequence[TensorFinding]) -> Dict[str, Any]:
         counted=counted,
         median_error=errors[len(errors) // 2] if errors else float("nan"),
         worst_error=errors[-1] if errors else float("nan"),
-        exponents=exponents,
+        exponents=added_up(f.range.exponents for f in findings).tolist(),
     )
 
 

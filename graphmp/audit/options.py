@@ -8,7 +8,7 @@ ARITHMETIC = ("auto", "native", "simulated")
 
 
 @dataclass(frozen=True)
-class Options:
+class AuditOptions:
     """Data and steps of an audit.
 
     Attributes:

@@ -12,7 +12,7 @@ from graphmp.audit.advice import Advice, advise
 from graphmp.audit.audit import Audit, LossFinding, TensorFinding
 from graphmp.audit.measure.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
 from graphmp.audit.measure.tally import Range, Tally
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.audit.pair.paired import PairedGraph
 from graphmp.audit.pair.stepping import PairedStep, Stepper
 from graphmp.conversion.conversion import Conversion
@@ -30,7 +30,7 @@ ENOUGH_MEASURED = 15000  # tensors in all steps
 
 def audit(
     conversion: Conversion,
-    options: Options,
+    options: AuditOptions,
     tolerance: float = 0.1,
     progress: Callable[[int], None] = lambda step: None,
 ) -> Audit:
@@ -82,7 +82,7 @@ def chosen_arithmetic(asked: str) -> str:
     return "native" if tf.config.experimental.list_physical_devices("GPU") else "simulated"
 
 
-def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: Options) -> Batches:
+def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: AuditOptions) -> Batches:
     """The requested batches; of made-up ones the first that the step runs with."""
     updates = [op.name for op in stepper.targets]
     return asked_batches(

@@ -10,7 +10,7 @@ SECONDS = 90.0  # with start-up and the last round, a default run ends within tw
 
 
 @dataclass(frozen=True)
-class Options:
+class BenchOptions:
     """Data and steps of a bench.
 
     Attributes:

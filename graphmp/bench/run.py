@@ -11,7 +11,7 @@ from __future__ import annotations
 import pathlib
 import tempfile
 from dataclasses import replace
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -28,14 +28,15 @@ from graphmp.bench.bench import (
     Input,
     ProcessMemory,
 )
+from graphmp.bench.device import limits
 from graphmp.bench.kernels.shares import Shares
-from graphmp.bench.options import Options
-from graphmp.bench.processes import processes
+from graphmp.bench.options import BenchOptions
+from graphmp.bench.processes import accumulation, processes
 from graphmp.bench.processes.feeds import BatchFile
 from graphmp.bench.processes.processes import Process, Starter, Trouble
 from graphmp.bench.timing import schedule, turns
+from graphmp.bench.timing.schedule import Tell
 from graphmp.conversion.conversion import Conversion
-from graphmp.doctor import devices
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.tuning.costs import Machine
@@ -45,13 +46,11 @@ _FITS = 0.3  # of the time: limit for the runs alone
 _PATIENCE = 30.0  # seconds: minimum for three steps of a variant, however little time there is
 _LEAST = 0.3  # of the time: minimum for the bench, however long the conversion took
 
-Tell = Callable[[str, Optional[float]], None]
-
 
 def bench(
     conversion: Conversion,
     device: Device,
-    options: Options,
+    options: BenchOptions,
     environment: Mapping[str, str],
     tell: Tell = lambda what, ends: None,
     began: Optional[float] = None,
@@ -104,9 +103,9 @@ def bench(
         runs=runs,
         input=waiting,
         accumulation=sums,
-        environment={name: environment.get(name) for name in devices.ACCUMULATION.values()},
+        environment={name: environment.get(name) for name in accumulation.VARIABLES.values()},
         notes=[
-            *devices.limits(device, report["compute_dtype"] if report["half_ops"] else "float32"),
+            *limits(device, report["compute_dtype"] if report["half_ops"] else "float32"),
             *_about_sizes(made, options),
             *_about_costs(tuned),
         ],
@@ -122,7 +121,7 @@ class _Bencher:
         self,
         conversion: Conversion,
         device: Device,
-        options: Options,
+        options: BenchOptions,
         tell: Tell,
         folder: pathlib.Path,
         began: float,
@@ -168,7 +167,7 @@ class _Bencher:
         return (
             made,
             Input(*answer[1])._replace(seconds_a_batch=max(seconds, default=None)),
-            devices.accumulation(errors, dtype),
+            accumulation.dtypes(errors, dtype),
         )
 
     def fitting(self, made: Sequence[BatchFile]) -> List[BenchRun]:
@@ -282,7 +281,7 @@ def _fit(
     )
 
 
-def _are_fixed(made: Sequence[BatchFile], options: Options) -> bool:
+def _are_fixed(made: Sequence[BatchFile], options: BenchOptions) -> bool:
     """Whether the batches have sizes other than the requested ones."""
     return [each.batch_size for each in made] != list(options.batch_sizes)
 
@@ -307,7 +306,7 @@ def _about_costs(tuned: Optional[Conversion]) -> List[str]:
     return notes
 
 
-def _about_sizes(made: Sequence[BatchFile], options: Options) -> List[str]:
+def _about_sizes(made: Sequence[BatchFile], options: BenchOptions) -> List[str]:
     """Remarks on batches that don't fit."""
     if not _are_fixed(made, options):
         return []

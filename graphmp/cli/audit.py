@@ -7,7 +7,7 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, Dict
 
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
 from graphmp.cli.steps import add_steps, options_of_steps
@@ -95,7 +95,9 @@ def _check_outputs(args: argparse.Namespace) -> None:
         check_file(pathlib.Path(name), [*input_files(args, read), *outputs[:number]])
 
 
-def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, options: Options) -> int:
+def repair(
+    args: argparse.Namespace, conversion: Conversion, found: Audit, options: AuditOptions
+) -> int:
     """Search for nodes to keep in float32, write them, if any, to the policy file, and print."""
     from graphmp.audit.repair.fix import Fixer
 

@@ -17,11 +17,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
-from graphmp.bench.options import SECONDS, Options
+from graphmp.bench.options import SECONDS, BenchOptions
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
 from graphmp.cli.steps import add_step_timeout
-from graphmp.cli.tables import Line, labelled, section, show, size, write
+from graphmp.cli.tables import Line, section, show, size, write
 from graphmp.cli.terminal import progress, reporter
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
@@ -29,6 +29,7 @@ from graphmp.conversion.source import names_a_graph
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_file
 from graphmp.files.single import write_atomic
+from graphmp.wording import labelled
 
 if TYPE_CHECKING:
     from graphmp.bench.bench import Bench, BenchRun
@@ -166,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if any(each.spread for each in found.runs if each.variant == "graphmp") else 1
 
 
-def _options(args: argparse.Namespace) -> Options:
+def _options(args: argparse.Namespace) -> BenchOptions:
     """The options of the bench, checked."""
     numbers = {name: getattr(args, name) for name in ("steps", "warmup", "rounds", "seconds")}
     for name, number in numbers.items():
@@ -175,7 +176,7 @@ def _options(args: argparse.Namespace) -> Options:
                 "GMP002", "--%s=%g: accepted are numbers above zero" % (name, number)
             )
     given = {name: number for name, number in numbers.items() if number is not None}
-    return Options(
+    return BenchOptions(
         args.data,
         _batch_sizes(args.batch_sizes),
         seed=args.seed,
@@ -237,7 +238,7 @@ def _conversion_options(device: Device) -> Dict[str, Any]:
     )
 
 
-def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
+def _verify(args: argparse.Namespace, options: BenchOptions, device: Device) -> int:
     """Print which matmuls and convolutions of one step ran on Tensor Cores."""
     from graphmp.bench.kernels import products, tensor_cores
     from graphmp.gate.reading import read_graph

@@ -9,21 +9,21 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, Dict
 
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, source_files
 from graphmp.cli.steps import STEPS, TOLERANCE, add_step_timeout
 from graphmp.cli.summary import summary
-from graphmp.cli.tables import labelled, show, write
+from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import progress
 from graphmp.cli.verify import as_json as proof_as_json
 from graphmp.cli.verify import claim_lines
-from graphmp.conversion.contents import FILES, ORIGINAL
+from graphmp.conversion.contents import CONVERTED, FILES, ORIGINAL, PAGE
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_folder, refuse_inputs
 from graphmp.files.reading import read_bytes
-from graphmp.wording import printable, shell_word
+from graphmp.wording import labelled, printable, shell_word
 
 if TYPE_CHECKING:
     from graphmp.conversion.conversion import Conversion
@@ -102,11 +102,7 @@ def run(args: argparse.Namespace) -> int:
         proved = (
             {}
             if proof is None
-            else {
-                "verify": proof_as_json(
-                    proof, str(folder / "original.meta"), str(folder / "converted.meta")
-                )
-            }
+            else {"verify": proof_as_json(proof, str(folder / ORIGINAL), str(folder / CONVERTED))}
         )
         sys.stdout.write(as_json(dict(conversion.report, **proved)).decode("utf-8"))
         return 0 if proof is None or proof.ok else 1
@@ -149,7 +145,7 @@ def verified(conversion: Conversion, data: str) -> Proof:
         return proof_with_steps(
             conversion.original,
             conversion.meta_graph,
-            Options(data, STEPS),
+            AuditOptions(data, STEPS),
             TOLERANCE,
             conversion.report,
             begin,
@@ -199,7 +195,7 @@ def default_output(source: str) -> str:
 def next_command(folder: pathlib.Path, report: Dict[str, Any]) -> str:
     """The next command to try."""
     page, original, converted = (
-        shell_word(str(folder / name)) for name in ("diff.html", ORIGINAL, "converted.meta")
+        shell_word(str(folder / name)) for name in (PAGE, ORIGINAL, CONVERTED)
     )
     node = next(
         (row["node"] for row in report["warnings"] if row["code"] == "GMP102" and row["node"]), None

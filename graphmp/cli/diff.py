@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 from absl import logging
 
 from graphmp.cli.reports import read_report, report_beside
-from graphmp.cli.tables import labelled, show, write
+from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import progress
+from graphmp.conversion.contents import REPORT
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.files.outputs import check_file, check_folder
 from graphmp.files.single import write_atomic
-from graphmp.wording import shell_word
+from graphmp.wording import labelled, shell_word
 
 if TYPE_CHECKING:
     from graphmp.compare.api import Diff
@@ -144,7 +145,7 @@ def _check_output(args: argparse.Namespace) -> None:
     """Refuse, before the graphs are read, an output that can't be written or replaces an input."""
     if not args.output:
         return
-    inputs = [args.a, args.b, args.report or str(pathlib.Path(args.b).parent / "report.json")]
+    inputs = [args.a, args.b, args.report or str(pathlib.Path(args.b).parent / REPORT)]
     if args.format == FOLDER:
         check_folder(pathlib.Path(args.output), (), inputs)
     else:

@@ -14,13 +14,14 @@ from absl import logging
 
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.reports import report_beside
-from graphmp.cli.tables import Line, labelled, section, show
+from graphmp.cli.tables import Line, section, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
+from graphmp.conversion.contents import ORIGINAL
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import CODES, GraphmpError
 from graphmp.version import __version__
-from graphmp.wording import plural
+from graphmp.wording import labelled, plural
 
 if TYPE_CHECKING:
     from graphmp.inspect.alternatives import Flag
@@ -149,7 +150,7 @@ def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) ->
 
     _refuse_flags(args.graph)
     folder = pathlib.Path(args.graph).parent
-    original = folder / "original.meta"
+    original = folder / ORIGINAL
     report = _report(args.graph)
     if mark.get("engine") != "recipe" and original.is_file():
         return _beside(graph, mark, args, str(original), report)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, List
 from graphmp.cli import inspect_cost, inspect_memory, inspect_wire
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.inspected import end, head, like
-from graphmp.cli.tables import Line, labelled, section, size
+from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
+from graphmp.conversion.contents import ORIGINAL
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.policy.reason import DENY, DOWNSTREAM, RANGE_GUARD
-from graphmp.wording import plural, some
+from graphmp.wording import labelled, plural, some
 
 if TYPE_CHECKING:
     from graphmp.inspect.overview import Inspection
@@ -268,7 +269,7 @@ def _shapes(found: Inspection) -> List[Line]:
 def _next(found: Inspection, name: str) -> str:
     """The next command to try."""
     if any(note["code"] == "GMP022" for note in found.notes):
-        original = pathlib.Path(name).parent / "original.meta"
+        original = pathlib.Path(name).parent / ORIGINAL
         return (
             "graphmp inspect %s" % shlex.quote(str(original))
             if original.is_file()

@@ -7,12 +7,12 @@ import shlex
 from typing import TYPE_CHECKING, List
 
 from graphmp.cli.inspected import counted, end, head, like
-from graphmp.cli.tables import Line, labelled, section, size
+from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.policy.reason import READS_RESOURCE, UNTYPED, UPDATE, VARIABLE
-from graphmp.wording import plural
+from graphmp.wording import labelled, plural
 
 if TYPE_CHECKING:
     from graphmp.inspect.cost import CostReport

@@ -6,8 +6,9 @@ import argparse
 import json
 from typing import Any, Dict, List, Sequence
 
-from graphmp.cli.tables import Line, labelled, show, write
+from graphmp.cli.tables import Line, show, write
 from graphmp.config import Config
+from graphmp.wording import labelled
 
 
 def head(name: str, text: str, notes: Sequence[Dict[str, str]], error: str = "") -> List[Line]:

@@ -6,11 +6,10 @@ import os
 import pathlib
 from typing import Any, Dict, Optional
 
+from graphmp.conversion.contents import REPORT
 from graphmp.files import schemas
 from graphmp.files.folder import refuse_half_replaced
 from graphmp.files.json_file import read_json
-
-NAME = "report.json"
 
 
 def read_report(path: str, flag: str = "") -> Dict[str, Any]:
@@ -33,5 +32,5 @@ def report_beside(graph: str) -> Optional[Dict[str, Any]]:
     Raises:
         GraphmpError: as `read_report`.
     """
-    path = os.path.join(os.path.dirname(graph), NAME)
+    path = os.path.join(os.path.dirname(graph), REPORT)
     return read_report(path) if os.path.lexists(path) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from graphmp.audit.options import ARITHMETIC, Options
+from graphmp.audit.options import ARITHMETIC, AuditOptions
 from graphmp.errors import GraphmpError
 from graphmp.time_limit import LONGEST, SECONDS
 
@@ -96,7 +96,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def options_of_steps(args: argparse.Namespace) -> Options:
+def options_of_steps(args: argparse.Namespace) -> AuditOptions:
     """The options made from the flags.
 
     Raises:
@@ -108,6 +108,6 @@ def options_of_steps(args: argparse.Namespace) -> Options:
             "--steps, --batch_size and --tolerance: found %d, %d, %g; accepted are numbers above"
             " zero" % (args.steps, args.batch_size, args.tolerance),
         )
-    return Options(
+    return AuditOptions(
         args.data, args.steps, args.batch_size, args.seed, args.checkpoint, args.arithmetic
     )

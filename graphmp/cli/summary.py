@@ -5,8 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List
 
-from graphmp.cli.tables import labelled
-from graphmp.wording import more
+from graphmp.wording import labelled, more
 
 if TYPE_CHECKING:
     from graphmp.compare.api import Diff

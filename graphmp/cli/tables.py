@@ -57,11 +57,6 @@ def encodable(text: str) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def labelled(label: str, text: str) -> str:
-    """A line of a summary."""
-    return "%-12s %s" % (label, text)
-
-
 def section(
     heading: str, rows: Sequence[Sequence[Any]], most: int = 0, titles: Sequence[str] = ()
 ) -> List[Line]:

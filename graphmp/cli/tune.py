@@ -12,15 +12,16 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence
 
 from graphmp.bench.options import CLOCKS, PROCESSOR, WALL
-from graphmp.bench.tune.options import SECONDS, Options
+from graphmp.bench.tune.options import SECONDS, TuneOptions
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
 from graphmp.cli.steps import add_step_timeout
-from graphmp.cli.tables import Line, labelled, section, show, write
+from graphmp.cli.tables import Line, section, show, write
 from graphmp.cli.terminal import reporter
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_file
+from graphmp.wording import labelled
 
 if TYPE_CHECKING:
     from graphmp.bench.tune.tuned import Tuned
@@ -112,14 +113,14 @@ def run(args: argparse.Namespace) -> int:
     return _INTERRUPTED if found.interrupted else 0
 
 
-def _options(args: argparse.Namespace) -> Options:
+def _options(args: argparse.Namespace) -> TuneOptions:
     if args.batch_size < 1 or not 0 < args.seconds < math.inf:
         raise GraphmpError(
             "GMP002",
             "--batch_size and --seconds: found %d, %g; accepted are numbers above zero"
             % (args.batch_size, args.seconds),
         )
-    return Options(args.data, args.batch_size, args.seed, args.seconds, args.clock)
+    return TuneOptions(args.data, args.batch_size, args.seed, args.seconds, args.clock)
 
 
 def _conversion_options(dtype: str) -> Dict[str, Any]:

@@ -14,14 +14,14 @@ from graphmp.cli.flagfiles import expanded
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.reports import report_beside
 from graphmp.cli.steps import STEPS, add_steps, options_of_steps
-from graphmp.cli.tables import Line, labelled, show
+from graphmp.cli.tables import Line, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
 from graphmp.files.folder import refuse_half_replaced
 from graphmp.files.reading import read_text
-from graphmp.wording import shell_word
+from graphmp.wording import labelled, shell_word
 
 if TYPE_CHECKING:
     from graphmp.verify.proof import Claim, Proof

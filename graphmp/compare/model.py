@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from graphmp.compare.categories import CATEGORIES
 from graphmp.compare.changes import BodyPair, Change, KeptReason
-from graphmp.compare.patterns import Pattern, patterns
+from graphmp.compare.patterns import ChangePattern, patterns
 from graphmp.graph.io.stored import StoredMetaGraph
 from graphmp.verify import FAILED, NOT_PROVED, Claim
 
@@ -68,7 +68,7 @@ class Comparison:
         """The number of changes by category, in order, without empty categories."""
         return {category: len(changes) for category, changes in self.groups().items()}
 
-    def patterns(self) -> Tuple[Pattern, ...]:
+    def patterns(self) -> Tuple[ChangePattern, ...]:
         """The changes as patterns: names that only differ in numbers are grouped.
 
         Categories are in order, the unexplained patterns first in each.

@@ -21,7 +21,7 @@ _NAMES = frozenset(
 )  # they contain names, no values
 
 
-class Pattern(NamedTuple):
+class ChangePattern(NamedTuple):
     """Similar changes.
 
     Attributes:
@@ -45,7 +45,7 @@ class Pattern(NamedTuple):
     changes: Tuple[Change, ...]
 
 
-def patterns(changes: Sequence[Change]) -> Tuple[Pattern, ...]:
+def patterns(changes: Sequence[Change]) -> Tuple[ChangePattern, ...]:
     """The patterns of changes, in the order in which each first appears."""
     groups: Dict[Tuple[object, ...], List[Change]] = {}
     for change in changes:
@@ -67,13 +67,13 @@ def patterns(changes: Sequence[Change]) -> Tuple[Pattern, ...]:
     return tuple(_pattern(group) for group in groups.values())
 
 
-def _pattern(group: List[Change]) -> Pattern:
+def _pattern(group: List[Change]) -> ChangePattern:
     first = group[0]
     before, after = (
         common([value or "" for value in values])
         for values in ([c.before for c in group], [c.after for c in group])
     )
-    return Pattern(
+    return ChangePattern(
         common([c.path for c in group]),
         first.category,
         first.part,

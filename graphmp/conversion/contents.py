@@ -3,4 +3,8 @@
 from __future__ import annotations
 
 ORIGINAL = "original.meta"
-FILES = (ORIGINAL, "converted.meta", "report.json", "flags.txt", "diff.html")
+CONVERTED = "converted.meta"
+REPORT = "report.json"
+FLAGS = "flags.txt"
+PAGE = "diff.html"
+FILES = (ORIGINAL, CONVERTED, REPORT, FLAGS, PAGE)

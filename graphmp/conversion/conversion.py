@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.compare.api import Diff, compare
 from graphmp.compare.explain import explained
-from graphmp.conversion.contents import FILES
+from graphmp.conversion.contents import CONVERTED, FILES, FLAGS, ORIGINAL, PAGE, REPORT
 from graphmp.conversion.stale import first_difference
 from graphmp.errors import GraphmpError
 from graphmp.files.folder import is_half_replaced, write_files
@@ -77,11 +77,11 @@ class Conversion:
                 self.diff().to_html().encode("utf-8")
             )  # first: what it is made from takes more memory than all files
         return {
-            "original.meta": self.before.data,
-            "converted.meta": self.after.data,
-            "report.json": as_json(dict(self.report, seconds={})),
-            "flags.txt": "".join(line + "\n" for line in self.flags).encode("utf-8"),
-            "diff.html": page,
+            ORIGINAL: self.before.data,
+            CONVERTED: self.after.data,
+            REPORT: as_json(dict(self.report, seconds={})),
+            FLAGS: "".join(line + "\n" for line in self.flags).encode("utf-8"),
+            PAGE: page,
         }
 
     def save(self, folder: pathlib.Path) -> List[pathlib.Path]:

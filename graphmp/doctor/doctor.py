@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Callable, List, Optional
 
-from graphmp.doctor.devices import BFLOAT16_CORES, TENSOR_CORES
+from graphmp.doctor.devices import BFLOAT16_CORES, TENSOR_CORES, described
 from graphmp.doctor.installed import Installation, Version, gather, numbers, text
 
 OLD = (1, 15)
@@ -245,13 +244,8 @@ def gpu(facts: Installation) -> List[Finding]:
 
 
 def _one_gpu(description: str, facts: Installation) -> Finding:
-    name = re.search(r"name: ([^,]+)", description)
-    stated = re.search(r"compute capability: ([\d.]+)", description)
-    capability = numbers(stated.group(1) if stated else "")
-    found = "%s, compute capability %s: " % (
-        name.group(1) if name else "unnamed",
-        text(capability) or "unknown",
-    )
+    name, capability = described(description)
+    found = "%s, compute capability %s: " % (name or "unnamed", text(capability) or "unknown")
     if capability < TENSOR_CORES:
         cure = "for speed: a GPU of capability 7.0 or later"
         return Finding(

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.audit.agreement import LOSSES
 from graphmp.audit.audit import Audit
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.audit.run import audit
 from graphmp.conversion.conversion import Conversion
 from graphmp.errors import GraphmpError
@@ -27,7 +27,7 @@ def agreement(
     conversion: Conversion,
     exact: Callable[[], Conversion],
     train: Sequence[str],
-    options: Options,
+    options: AuditOptions,
     tolerance: float,
 ) -> Claim:
     """Whether losses and weight gradients of some steps are the original's, up to a tolerance.
@@ -60,7 +60,7 @@ def agreement(
         return Claim(AGREES, NOT_PROVED, "the given graph does not run: %s" % first_line(error))
 
 
-def _noise(exact: Conversion, dtype: str, options: Options, tolerance: float) -> Audit:
+def _noise(exact: Conversion, dtype: str, options: AuditOptions, tolerance: float) -> Audit:
     """The audit of a graph that differs from its original only by rounded batches and weights."""
     graph = rounded(exact.meta_graph, tf.as_dtype(dtype).as_datatype_enum)
     return audit(

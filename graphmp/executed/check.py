@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.audit.run import chosen_arithmetic
 from graphmp.config import Config
 from graphmp.conversion.built_graph import Identity, convert_graph
@@ -50,7 +50,7 @@ _Trial = Tuple[
 def proof_with_steps(
     original: tf.MetaGraphDef,
     converted: tf.MetaGraphDef,
-    options: Options,
+    options: AuditOptions,
     tolerance: float,
     report: Optional[Mapping[str, Any]],
     begin: Callable[[str], None],
@@ -87,7 +87,7 @@ class Executed:
         self,
         original: tf.MetaGraphDef,
         converted: tf.MetaGraphDef,
-        options: Options,
+        options: AuditOptions,
         tolerance: float,
         report: Optional[Mapping[str, Any]] = None,
         begin: Callable[[str], None] = lambda stage: None,

@@ -6,6 +6,7 @@ graphs with different nodes.
 
 from __future__ import annotations
 
+import itertools
 from typing import Dict, List, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -14,6 +15,7 @@ from graphmp.graph.state.state import State
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.cycles import find_cycle
 from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.reach import sources_of
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.tf_hooks.op_defs import OpDefs
 
@@ -38,20 +40,25 @@ def open_order(meta_graph: tf.MetaGraphDef, train: Sequence[str]) -> Edges:
     for name in state.writes:
         for variable in state.written(name) if name in free else ():
             writes.setdefault(variable, []).append(name)
-    ahead: Dict[str, Set[str]] = {
-        name: view.ancestors([name]) for names in writes.values() for name in names
-    }
-    found: Edges = []
-    for variable, names in writes.items():
-        readers = sorted((_readers(view, variable) & free) - set(names))
-        for place, write in enumerate(names):
-            others = [name for name in readers + names[:place] if name not in ahead[write]]
-            found += [
-                (name, write)
-                for name in others
-                if write not in (ahead[name] if name in ahead else view.ancestors([name]))
-            ]
-    return found
+    pairs = [
+        (name, write)
+        for variable, names in writes.items()
+        for readers in [sorted((_readers(view, variable) & free) - set(names))]
+        for place, write in enumerate(names)
+        for name in readers + names[:place]
+    ]
+    return _unordered(view, pairs)
+
+
+def _unordered(view: GraphView, pairs: Edges) -> Edges:
+    """The pairs of which neither node waits for the other."""
+    places = {name: at for at, name in enumerate(dict.fromkeys(itertools.chain(*pairs)))}
+    before = sources_of(view, list(places))
+    return [
+        (one, other)
+        for one, other in pairs
+        if not (before[one] >> places[other] | before[other] >> places[one]) & 1
+    ]
 
 
 def in_this_order(meta_graph: tf.MetaGraphDef, edges: Edges) -> tf.MetaGraphDef:

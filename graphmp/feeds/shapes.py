@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.feeds.uses import ValueUse
 from graphmp.feeds.wanted import Dimensions, Shape, static_shape
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.policy.layout import is_channels_first
 
 OTHER_DIMENSION = 16
 _TRANSPOSES = ("transpose_a", "adj_x", "transpose_b", "adj_y")  # the left factor's first
@@ -97,8 +98,8 @@ def _pictures(shapes: Shapes, use: ValueUse) -> Shape:
     """The input shape of a convolution: the channels of its filter, last or second."""
     filters = shapes.operand(use, 1)
     channels = filters[2] if filters and len(filters) == 4 else None
-    channels_first = "data_format" in use.node.attr and use.node.attr["data_format"].s == b"NCHW"
-    return (None, channels, None, None) if channels_first else (None, None, None, channels)
+    first = is_channels_first(use.node)
+    return (None, channels, None, None) if first else (None, None, None, channels)
 
 
 def _logits(shapes: Shapes, use: ValueUse) -> Shape:

@@ -12,7 +12,7 @@ from graphmp.feeds.wanted import Wanted, default_value, static_shape
 from graphmp.graph.structure.view import GraphView
 
 
-class Part(NamedTuple):
+class SparsePart(NamedTuple):
     """One of the three tensors of a sparse placeholder.
 
     Attributes:
@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
 def sparse_parts(
     graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted], guess: Guess
-) -> Dict[str, Part]:
+) -> Dict[str, SparsePart]:
     """The parts of sparse tensors among the wanted ones, by name."""
     placeholders = {
         tensor.node: tensor
@@ -43,9 +43,9 @@ def sparse_parts(
             and prefix + "/values" in placeholders
         ):
             dense = _dense_shape(graph, view, prefix, indices, guess)
-            found[indices.name] = Part(dense[0], _indices(dense))
-            found[prefix + "/values:0"] = Part(dense[0], None)
-            found[prefix + "/shape:0"] = Part(dense[0], np.asarray(dense, np.int64))
+            found[indices.name] = SparsePart(dense[0], _indices(dense))
+            found[prefix + "/values:0"] = SparsePart(dense[0], None)
+            found[prefix + "/shape:0"] = SparsePart(dense[0], np.asarray(dense, np.int64))
     return found
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator
 
-from graphmp.gate.nodes import is_text, refused, shown
+from graphmp.gate.nodes import RE_EXPORT, is_text, refused, shown
 from graphmp.graph.structure.view import GraphView
 from graphmp.tf_hooks.op_defs import OpDefs
 
 _LOCATION = b"loc:@"
-_CURE = "write the graph again with export_meta_graph"
 
 
 class Outputs:
@@ -33,24 +32,24 @@ def check_edges(view: GraphView, op_defs: OpDefs) -> Outputs:
     for name, node in view.nodes.items():
         ports, controls = view.inputs(name), view.controls(name)
         if controls and any(text.startswith("^") for text in node.input[: len(ports)]):
-            raise refused("node " + name, "a data input after a control input", _CURE)
+            raise refused("node " + name, "a data input after a control input", RE_EXPORT)
         signature = op_defs.signature(node)
         if signature is not None and len(signature.inputs) != len(ports):
             found = "%d data input%s, and this %s takes %d"
             plural = "" if len(ports) == 1 else "s"
             given = (len(ports), plural, node.op, len(signature.inputs))
-            raise refused("node " + name, found % given, _CURE)
+            raise refused("node " + name, found % given, RE_EXPORT)
         for port in ports:
             if not outputs.has(port.node, port.output):
                 found = "the input %s, an output that a %s does not have"
                 text = shown("%s:%d" % port), view.nodes[port.node].op
-                raise refused("node " + name, found % text, _CURE)
+                raise refused("node " + name, found % text, RE_EXPORT)
         for data in _classes(node):
             if not is_text(data):
-                raise refused("node " + name, "a _class that is not UTF-8 text", _CURE)
+                raise refused("node " + name, "a _class that is not UTF-8 text", RE_EXPORT)
             if data.startswith(_LOCATION) and data[len(_LOCATION) :].decode() not in view.nodes:
                 found = "the _class %s, which names no node" % shown(data.decode())
-                raise refused("node " + name, found, _CURE)
+                raise refused("node " + name, found, RE_EXPORT)
     return outputs
 
 

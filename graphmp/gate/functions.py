@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Dict, List, Set
 
 from graphmp.gate.limits import MOST_CALLS
-from graphmp.gate.nodes import Nodes, refused, shown
+from graphmp.gate.nodes import RE_EXPORT, Nodes, refused, shown
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.calls import called
 
-_CURE = "write the graph again with export_meta_graph"
 _UNROLL = "write its loop with tf.while_loop"
 _REPEAT = "write what repeats as a loop, with tf.while_loop"
 
@@ -20,7 +19,7 @@ def check_functions(graph_def: Any, nodes: Nodes) -> None:
     for function in graph_def.library.function:
         name = function.signature.name
         if name in library and serialize(library[name]) != serialize(function):
-            raise refused("library", "two functions have the name %s" % shown(name), _CURE)
+            raise refused("library", "two functions have the name %s" % shown(name), RE_EXPORT)
         library[name] = function
     calls: Dict[str, List[str]] = {}
     for name, function in library.items():
@@ -85,16 +84,16 @@ def _check_body(function: Any, nodes: Nodes) -> None:
     for node in function.node_def:
         nodes.check(node, where, in_function=True)
         if node.name in named:
-            raise refused("node %s%s" % (node.name, where), "a name that occurs twice", _CURE)
+            raise refused("node %s%s" % (node.name, where), "a name that occurs twice", RE_EXPORT)
         named.add(node.name)
     for node in function.node_def:
         for text in node.input:
             if text.lstrip("^").partition(":")[0] not in named:
                 found = "the input %s, which is no node" % shown(text)
-                raise refused("node %s%s" % (node.name, where), found, _CURE)
+                raise refused("node %s%s" % (node.name, where), found, RE_EXPORT)
     for text in (*function.ret.values(), *_control_results(function)):
         if text.partition(":")[0] not in named:
-            raise refused(where[4:], "the result %s, which is no node" % shown(text), _CURE)
+            raise refused(where[4:], "the result %s, which is no node" % shown(text), RE_EXPORT)
 
 
 def _control_results(function: Any) -> List[str]:

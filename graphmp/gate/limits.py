@@ -40,29 +40,25 @@ FIELDS = {
     "type": "type",
 }
 
-# What TensorFlow imports or graphmp converts without it, and the gate lets pass.
-TOLERATED = {
-    "a name with other characters than TensorFlow accepts": "shown escaped",
-    "an op that nobody defines": "left as it is (GMP109)",
-    "an attribute that the op doesn't declare": "written by another TensorFlow",
-    "a missing attribute": "written by an older TensorFlow; the op's types are then unknown",
-    "_output_shapes of any content": "dropped if TensorFlow's import fails on them",
-    "a missing collection, or one of an unregistered key": "not read",
-    "a tensor with fewer values than elements": "the last value fills it",
-    "a gradient function that calls its function": "it computes the function again",
-    "two functions of one name with the same body": "one function",
-}
-
-# What the gate refuses, in the order of its checks.
-REFUSED = (
-    "a name that is longer than MOST_NAME",
-    "an attribute of another kind than declared",
-    "text that is not UTF-8, a device string that cannot be parsed, a _class that names no node",
-    "an unknown dtype, a tensor whose contents don't fit its dtype and shape",
-    "counts of inputs or outputs that are negative, or larger than the graph itself",
-    "data inputs behind control inputs, inputs more or fewer than declared, slots that don't exist",
-    "a function that calls itself, directly or through others; inputs in it that don't exist",
-    "calls of functions that come to more than MOST_CALLS, with those in functions",
-    "a context or collection that names no node",
-    "a cycle outside of while loops",
-)
+# TensorFlow imports, or graphmp converts, and the gate lets pass:
+# - a name with other characters than TensorFlow accepts: shown escaped
+# - an op that nobody defines: left as it is (GMP109)
+# - an attribute that the op doesn't declare: written by another TensorFlow
+# - a missing attribute: written by an older TensorFlow; the op's types are then unknown
+# - _output_shapes of any content: dropped if TensorFlow's import fails on them
+# - a missing collection, or one of an unregistered key: not read
+# - a tensor with fewer values than elements: the last value fills it
+# - a gradient function that calls its function: it computes the function again
+# - two functions of one name with the same body: one function
+#
+# The gate refuses, in the order of its checks:
+# - a name that is longer than MOST_NAME
+# - an attribute of another kind than declared
+# - text that is not UTF-8, a device string that cannot be parsed, a _class that names no node
+# - an unknown dtype, a tensor whose contents don't fit its dtype and shape
+# - counts of inputs or outputs that are negative, or larger than the graph itself
+# - data inputs behind control inputs, inputs more or fewer than declared, slots that don't exist
+# - a function that calls itself, directly or through others; inputs in it that don't exist
+# - calls of functions that come to more than MOST_CALLS, with those in functions
+# - a context or collection that names no node
+# - a cycle outside of while loops

@@ -7,7 +7,7 @@ from typing import Any, Iterator, Optional
 from google.protobuf.message import DecodeError
 
 from graphmp.gate.edges import Outputs
-from graphmp.gate.nodes import refused, shown
+from graphmp.gate.nodes import RE_EXPORT, refused, shown
 from graphmp.graph.io.strict import parse_strictly
 from graphmp.graph.structure.view import CONTROL, GraphView, parse_input
 from graphmp.tf_hooks.internals import collection_message
@@ -18,7 +18,7 @@ _FIELDS = {
     "VariableDef": ("variable_name", "initializer_name", "snapshot_name"),
     "WhileContextDef": ("pivot_name", "pivot_for_pred_name", "pivot_for_body_name"),
 }
-_CURE = "remove the collection, or write the graph again with export_meta_graph"
+_CURE = "remove the collection, or " + RE_EXPORT
 
 
 def check_collections(meta_graph: Any, view: GraphView, outputs: Outputs) -> None:

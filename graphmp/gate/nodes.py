@@ -12,6 +12,7 @@ from graphmp.gate import tensors
 from graphmp.gate.limits import FIELDS, MOST_NAME, MOST_OUTPUTS, PRIVATE_KINDS, TEXTS
 
 _SHOWN = 60  # characters of a name in a message
+RE_EXPORT = "write the graph again with export_meta_graph"  # a cure
 
 
 def refused(what: str, found: str, cure: str) -> GraphmpError:

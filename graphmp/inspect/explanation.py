@@ -5,7 +5,6 @@ Data only; nothing is printed.
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
@@ -26,6 +25,7 @@ from graphmp.rewrite.pipeline import Decisions, decide, rewrite
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks import bodies
 from graphmp.tf_hooks.op_defs import OpDefs
+from graphmp.wording import nearest
 
 _INSERTED = re.compile(r"^(.+)_graphmp_(float16|bfloat16|float32)(?:_\d+)?$")
 # The meaning of an inserted node, by its op.
@@ -180,14 +180,12 @@ def no_such_node(name: str, names: Iterable[str]) -> GraphmpError:
 
     By the whole name, else its last part.
     """
+    nodes = list(names)
     by_end: Dict[str, List[str]] = {}
-    for node in names:
+    for node in nodes:
         by_end.setdefault(node.rsplit("/", 1)[-1], []).append(node)
-    nodes = [node for alike in by_end.values() for node in alike]
-    ends = difflib.get_close_matches(name.rsplit("/", 1)[-1], by_end, _MOST_CLOSE)
-    close = difflib.get_close_matches(name, nodes, _MOST_CLOSE) + [
-        node for end in ends for node in by_end[end]
-    ]
+    ends = nearest(name.rsplit("/", 1)[-1], by_end)
+    close = nearest(name, nodes) + [node for end in ends for node in by_end[end]]
     hint = "; closest: %s" % ", ".join(list(dict.fromkeys(close))[:_MOST_CLOSE]) if close else ""
     return GraphmpError("GMP002", "node %s: the graph has no such node%s" % (name, hint))
 

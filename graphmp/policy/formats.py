@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 EXPONENT_BIAS = 127  # of float32
+EXPONENTS = 256  # exponent fields of float32
 MANTISSA_BITS = 23  # of float32
 
 

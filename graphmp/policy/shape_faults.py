@@ -10,9 +10,9 @@ import functools
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from graphmp.policy import tables
+from graphmp.policy.layout import Dimensions
 
 FAULTS = "kernel_faults.txt"
-Dimensions = Sequence[Optional[int]]  # None is unknown
 
 # Cases of shapes, the most particular first. The shapes are those of an op's float inputs, with the
 # channels last.
@@ -32,7 +32,6 @@ WORDS = {
     "one_column": "for inputs of one column",
     "always": "for some shapes",
 }
-_CHANNELS_FIRST = ("NCHW", "NCDHW")
 # A batch normalisation is float32 where its gradient has to be: they share what they reserve.
 _ALIKE = {
     "FusedBatchNorm": "FusedBatchNormGradV2",
@@ -76,13 +75,6 @@ def fault(op: str, dtype: str, shapes: Sequence[Optional[Dimensions]]) -> Option
         shapes: of its float inputs, channels last; None for an unknown rank.
     """
     return next((each for each in faults(op, dtype) if holds(each.case, shapes)), None)
-
-
-def channels_last(shape: Optional[Dimensions], data_format: str) -> Optional[Dimensions]:
-    """A shape in the order of the table: with its channels last."""
-    if not shape or data_format not in _CHANNELS_FIRST:
-        return shape
-    return [shape[0], *shape[2:], *shape[1:2]]
 
 
 def holds(case: str, shapes: Sequence[Optional[Dimensions]]) -> bool:

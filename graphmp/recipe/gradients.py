@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.state.live import ancestors, connected_variables, is_tensor, variable_op
+from graphmp.graph.state.live import ancestors, connected_variables, is_half, is_tensor, variable_op
 from graphmp.loss_scale.gradients import clip, unscale, values
 from graphmp.policy import policy as policies
 from graphmp.recipe import creation
@@ -75,9 +75,7 @@ def _scaled(
     group = state.group_for(xs, config)
     scale = group.scale
     ys = [
-        state.cast(y, tf.float32, "loss is float32")
-        if is_tensor(y) and y.dtype in (tf.float16, tf.bfloat16)
-        else y
+        state.cast(y, tf.float32, "loss is float32") if is_tensor(y) and is_half(y.dtype) else y
         for y in ys
     ]
     given = _as_list(grad_ys) if grad_ys is not None else [None] * len(ys)
@@ -127,7 +125,7 @@ def _receive_in_half(gradients: List[Any], xs: List[Any]) -> None:
         ops = [values(gradient).op] if gradient is not None else []
         while ops and ops[-1].type == "Reshape":  # of an embedding's rows
             ops.append(ops[-1].inputs[0].op)
-        if ops and ops[-1].type == "Cast" and ops[-1].inputs[0].dtype in (tf.float16, tf.bfloat16):
+        if ops and ops[-1].type == "Cast" and is_half(ops[-1].inputs[0].dtype):
             for op in ops:
                 place(op, x.device)
 

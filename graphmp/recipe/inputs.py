@@ -7,11 +7,10 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state.live import is_tensor
+from graphmp.graph.state.live import is_half, is_tensor
 from graphmp.recipe.plan import FLOATS
 from graphmp.recipe.state import GraphState
 
-HALF = (tf.float16, tf.bfloat16)
 Call = Tuple[Tuple[Any, ...], Dict[str, Any]]
 
 
@@ -90,6 +89,6 @@ def _back(leaf: Any, originals: Dict[str, Any], state: GraphState) -> Any:
         return originals[leaf.name]
     return (
         state.cast(leaf, tf.float32, "returned by the build function")
-        if leaf.dtype in HALF
+        if is_half(leaf.dtype)
         else leaf
     )

@@ -7,7 +7,8 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.live import is_tensor
-from graphmp.policy.shape_faults import Dimensions, channels_last, fault
+from graphmp.policy.layout import Dimensions, channels_last, data_format
+from graphmp.policy.shape_faults import fault
 from graphmp.policy.traits import WIDER_STATISTICS, without_kernel
 from graphmp.tf_hooks.internals import op_def
 from graphmp.tf_hooks.op_creation import Creation
@@ -23,15 +24,13 @@ def forbidden(creation: Creation, compute_dtype: str) -> str:
         for argument in op_def(creation.op_type).input_arg
         for value in _listed(creation.arguments.get(argument.name))
     ]
-    data_format: Any = creation.arguments.get("data_format") or ""
-    return _why(creation.op_type, compute_dtype, inputs, data_format)
+    order = tf.compat.as_str(creation.arguments.get("data_format") or "")
+    return _why(creation.op_type, compute_dtype, inputs, order)
 
 
 def forbidden_op(op: Any, compute_dtype: str) -> str:
     """Why an op of a float32 graph can't be half; empty if it can."""
-    attributes = op.node_def.attr
-    data_format = attributes["data_format"].s if "data_format" in attributes else b""
-    return _why(op.type, compute_dtype, list(_inputs(op)), data_format)
+    return _why(op.type, compute_dtype, list(_inputs(op)), data_format(op.node_def))
 
 
 def _inputs(op: Any) -> Iterator[Tuple[str, Any]]:
@@ -43,23 +42,21 @@ def _inputs(op: Any) -> Iterator[Tuple[str, Any]]:
     )
 
 
-def _why(op_type: str, compute_dtype: str, inputs: _Inputs, data_format: Any) -> str:
+def _why(op_type: str, compute_dtype: str, inputs: _Inputs, order: str) -> str:
     if op_type in without_kernel(compute_dtype):
         return "without a kernel of %s on every device" % compute_dtype
-    found = fault(
-        op_type, compute_dtype, list(_shapes(op_type, inputs, tf.compat.as_str(data_format)))
-    )
+    found = fault(op_type, compute_dtype, list(_shapes(op_type, inputs, order)))
     return "" if found is None else "kept from a fault: " + str(found)
 
 
-def _shapes(op_type: str, inputs: _Inputs, data_format: str) -> Iterator[Optional[Dimensions]]:
+def _shapes(op_type: str, inputs: _Inputs, order: str) -> Iterator[Optional[Dimensions]]:
     """The shapes of the inputs that may be half, channels last; None for an unknown rank."""
     for attribute, value in inputs:
         is_statistics = attribute == "U" and op_type in WIDER_STATISTICS
         if not attribute or is_statistics or not value.dtype.base_dtype.is_floating:
             continue
         shape = value.shape
-        yield channels_last(None if shape.rank is None else shape.as_list(), data_format)
+        yield channels_last(None if shape.rank is None else shape.as_list(), order)
 
 
 def _listed(value: Any) -> List[Any]:

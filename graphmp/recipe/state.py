@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.graph.edit.building import cast_beside, own_scope
-from graphmp.graph.state.live import ancestors, variable_op, writes_of
+from graphmp.graph.state.live import ancestors, is_half, variable_op, writes_of
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite_by_sums, values
 from graphmp.policy.reason import Done, Reason
@@ -126,7 +126,7 @@ class GraphState:
     def came_from(self, cast: Any, source: Any) -> None:
         """Record that `cast` holds the values of `source` in another dtype."""
         self._sources.setdefault(cast.name, source)
-        if cast.dtype in (tf.float16, tf.bfloat16):
+        if is_half(cast.dtype):
             self.half_casts[cast.op.name] = source.op.name
 
     def cast_variable(self, variable: Any, dtype: Any, beside: Iterable[Any] = ()) -> Any:

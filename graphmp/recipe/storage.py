@@ -7,9 +7,8 @@ from typing import Any, Callable, Dict, Optional
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.state.live import is_half
 from graphmp.recipe import state as states
-
-HALF = (tf.float16, tf.bfloat16)
 
 
 def float32_variable_storage_getter(
@@ -41,7 +40,7 @@ def make_getter(known: Dict[str, str]) -> Callable[..., Any]:
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         kwargs.update(zip(("shape", "dtype", "initializer", "regularizer"), args))
         requested = tf.as_dtype(kwargs.get("dtype") or tf.float32).base_dtype
-        if requested not in HALF:
+        if not is_half(requested):
             return getter(name, **kwargs)
         variable = getter(name, **dict(kwargs, dtype=tf.as_dtype(known.get(name, "float32"))))
         if kwargs.get("trainable") is False:

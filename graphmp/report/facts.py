@@ -1,4 +1,4 @@
-"""Facts for the report, taken from a GraphDef: ops in half precision, casts, variables."""
+"""Facts for the report, taken from a GraphDef: ops in half precision and casts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import collections
 from typing import Any, Counter, Dict, Iterable
 
 from graphmp.compare.review.coverage import Counts, count
-from graphmp.graph.state.variables import variables
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import FLOAT32, compute_dtype
 from graphmp.policy.policy import tensor_core_ops
@@ -63,12 +62,3 @@ def left_in_float32(graph_def: Any) -> list:
 def casts(graph_def: Any) -> int:
     """Casts between float32 and half precision."""
     return counts(graph_def).casts
-
-
-def variable_counts(before: Any, after: Any) -> Dict[str, int]:
-    """The number of float32 variables in the original, and of those float32 after conversion."""
-    names = {v.name for v in variables(before) if v.dtype == FLOAT32}
-    return {
-        "count": len(names),
-        "float32": sum(v.name in names and v.dtype == FLOAT32 for v in variables(after)),
-    }

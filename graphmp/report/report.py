@@ -15,8 +15,9 @@ from graphmp.compare.categories import ADDED, RENAMED
 from graphmp.compare.explain import described, explained
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
-from graphmp.graph.state.variables import variables
+from graphmp.graph.state.variables import float32_kept, variables
 from graphmp.policy import policy as policies
+from graphmp.policy.layout import is_channels_first
 from graphmp.policy.reason import MEASURED, Done
 from graphmp.report import facts
 from graphmp.report.clips import user_clips
@@ -94,7 +95,7 @@ def make_report(
         "half_ops": dict(sorted(counts.half_ops.items())),
         "repaired_ops": facts.ops_of(record.repaired, after),
         "kept_float32": record.kept,
-        "variables": facts.variable_counts(before, after),
+        "variables": dict(zip(("count", "float32"), float32_kept(before, after))),
         "loss_scale": {
             "kind": kind,
             "initial": scales[0]["initial"] if scales else None,
@@ -240,11 +241,7 @@ def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:
     """Warnings for 1.15.5, whose CPU has no channels-first kernels and can't convert the layout."""
     if hasattr(tf.ConfigProto().graph_options.rewrite_options, "cpu_layout_conversion"):
         return []
-    names = [
-        node.name
-        for node in graph_def.node
-        if "data_format" in node.attr and node.attr["data_format"].s in (b"NCHW", b"NCDHW")
-    ][:1]
+    names = [node.name for node in graph_def.node if is_channels_first(node)][:1]
     return [
         warning("GMP106", name, "is channels first: it needs a GPU here, or TensorFlow 2")
         for name in names

@@ -20,7 +20,7 @@ from graphmp.graph.structure.view import Port
 from graphmp.naming import in_body
 from graphmp.rewrite.costs import SAVED_BYTES, TensorCost
 from graphmp.rewrite.units import TypedGraph
-from graphmp.tuning.costs import Signature, TensorType
+from graphmp.tuning.costs import OperationSignature, TensorType
 from graphmp.tuning.prediction import NOTHING, NodeTime, Prediction
 from graphmp.tuning.signatures import elements, signature_of
 
@@ -101,7 +101,7 @@ class NodeTimes:
         return TensorType("float32", shape_of(self._graph.view.nodes[port.node], port.output))
 
 
-def signature_in(graph: TypedGraph, name: str) -> Signature:
+def signature_in(graph: TypedGraph, name: str) -> OperationSignature:
     """The signature of a node, by the shapes that its graph records."""
     types = graph.signature(name)
     inputs, outputs = graph.view.inputs(name), () if types is None else types.outputs

@@ -29,6 +29,7 @@ from graphmp.graph.state.state import definitions, variable_behind
 from graphmp.graph.structure.view import Port, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import BY_NAME, RESOURCE
+from graphmp.policy.layout import Dimensions, channels_last, data_format
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import (
     FETCHED,
@@ -44,7 +45,7 @@ from graphmp.policy.reason import (
     Reason,
     user_rule,
 )
-from graphmp.policy.shape_faults import Dimensions, channels_last, fault, faults
+from graphmp.policy.shape_faults import fault, faults
 from graphmp.policy.traits import (
     EXACT_INTEGERS,
     HANDLE_OPS,
@@ -122,15 +123,14 @@ def unsupported(
 
 def _shapes(graph: TypedGraph, name: str) -> List[Optional[Dimensions]]:
     """The shapes of a node's inputs that may be half, channels last."""
-    attributes = graph.view.nodes[name].attr
-    data_format = attributes["data_format"].s.decode() if "data_format" in attributes else ""
+    order = data_format(graph.view.nodes[name])
     found: List[Optional[Dimensions]] = []
     for slot, port in enumerate(graph.view.inputs(name)):
         if graph.reading(name, slot) < 0 or _is_statistics(graph, graph.reading(name, slot)):
             continue
         sizes = recorded_dimensions(graph.view.nodes[port.node], port.output, -1)
         shape = None if sizes is None else [None if size < 0 else size for size in sizes]
-        found.append(channels_last(shape, data_format))
+        found.append(channels_last(shape, order))
     return found
 
 

@@ -25,9 +25,9 @@ from typing import (
 )
 
 from graphmp.tuning.costs import (
-    Measurement,
     NodeCost,
-    Signature,
+    OperationSignature,
+    OperationTime,
     Time,
     median_time,
     quickest,
@@ -61,7 +61,7 @@ class TracedStep(NamedTuple):
     runs: int = 0
 
 
-class Node(NamedTuple):
+class MeasuredNode(NamedTuple):
     """A node of the measured graph.
 
     Attributes:
@@ -71,7 +71,7 @@ class Node(NamedTuple):
         runs: in a step.
     """
 
-    signature: Signature
+    signature: OperationSignature
     inputs: Tuple[str, ...]
     readers: Tuple[str, ...]
     runs: int
@@ -87,12 +87,12 @@ class Samples(NamedTuple):
 class Assembled(NamedTuple):
     """Measurements, and the cost of each node, as in `Costs`."""
 
-    measurements: Tuple[Measurement, ...]
+    measurements: Tuple[OperationTime, ...]
     nodes: Dict[str, NodeCost]
 
 
 def assemble(
-    nodes: Mapping[str, Node], float32: Sequence[TracedStep], half: Sequence[TracedStep]
+    nodes: Mapping[str, MeasuredNode], float32: Sequence[TracedStep], half: Sequence[TracedStep]
 ) -> Assembled:
     """Measurements of the nodes of a graph.
 
@@ -106,7 +106,7 @@ def assemble(
     for name, anchor in within.items():
         members[anchor].append(name)
     ran = {name for step in (*float32, *half) for name in step.nodes}
-    places: Dict[str, Optional[Signature]] = {}
+    places: Dict[str, Optional[OperationSignature]] = {}
     samples: Dict[str, Samples] = {}
     for name, node in nodes.items():
         together = [name, *members[name]]
@@ -120,12 +120,12 @@ def assemble(
                 for steps in (float32, half)
             )
         )
-    measurements: List[Measurement] = []
+    measurements: List[OperationTime] = []
     numbers: Dict[str, int] = {}
     for key, names in _by_signature(places).items():
         for group in _alike(names, samples):
             numbers.update(dict.fromkeys(group, len(measurements)))
-            measurements.append(Measurement(key, *_pooled([samples[name] for name in group])))
+            measurements.append(OperationTime(key, *_pooled([samples[name] for name in group])))
     return Assembled(
         tuple(measurements),
         {
@@ -135,8 +135,10 @@ def assemble(
     )
 
 
-def _by_signature(places: Mapping[str, Optional[Signature]]) -> Dict[Signature, List[str]]:
-    found: Dict[Signature, List[str]] = {}
+def _by_signature(
+    places: Mapping[str, Optional[OperationSignature]],
+) -> Dict[OperationSignature, List[str]]:
+    found: Dict[OperationSignature, List[str]] = {}
     for name, key in places.items():
         if key is not None:
             found.setdefault(key, []).append(name)
@@ -170,7 +172,7 @@ def _pooled(samples: Sequence[Samples]) -> Iterator[Optional[Time]]:
         yield median_time(pool) if pool else None
 
 
-def fused(nodes: Mapping[str, Node], steps: Iterable[TracedStep]) -> Dict[str, str]:
+def fused(nodes: Mapping[str, MeasuredNode], steps: Iterable[TracedStep]) -> Dict[str, str]:
     """Nodes whose kernel is part of another's, with that one's name.
 
     A node belongs to the node that reads it if it doesn't run in some step in which that one runs
@@ -248,7 +250,9 @@ def _includes(ran: str, op: str) -> bool:
     return ran != op and "Fused" in ran.replace("FusedBatchNorm", "")
 
 
-def _with_fused(signature: Signature, members: Sequence[Node]) -> Signature:
+def _with_fused(
+    signature: OperationSignature, members: Sequence[MeasuredNode]
+) -> OperationSignature:
     if not members:
         return signature
     ops = ",".join(sorted(node.signature.op for node in members))

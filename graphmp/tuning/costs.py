@@ -32,7 +32,7 @@ class TensorType(NamedTuple):
     shape: Optional[Tuple[Optional[int], ...]] = None
 
 
-class Signature(NamedTuple):
+class OperationSignature(NamedTuple):
     """An operation as far as its time depends on it; dtypes are those of the float32 graph.
 
     Attributes:
@@ -64,10 +64,10 @@ class Time(NamedTuple):
     samples: int
 
 
-class Measurement(NamedTuple):
+class OperationTime(NamedTuple):
     """The time of one run of an operation in each type; None where it wasn't measured."""
 
-    signature: Signature
+    signature: OperationSignature
     float32: Optional[Time]
     half: Optional[Time]
 
@@ -136,7 +136,7 @@ class Costs:
 
     machine: Machine
     compute_dtype: str
-    measurements: Tuple[Measurement, ...] = ()
+    measurements: Tuple[OperationTime, ...] = ()
     casts: Tuple[CastTime, ...] = ()
     nodes: Mapping[str, NodeCost] = field(default_factory=dict)
     overhead: float = 0.0

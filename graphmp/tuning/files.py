@@ -19,9 +19,9 @@ from graphmp.tuning.costs import (
     CastTime,
     Costs,
     Machine,
-    Measurement,
     NodeCost,
-    Signature,
+    OperationSignature,
+    OperationTime,
     TensorType,
     Time,
 )
@@ -160,14 +160,14 @@ def _tensor(text: str) -> TensorType:
     )
 
 
-def _measurement(row: Any) -> Measurement:
-    signature = Signature(
+def _measurement(row: Any) -> OperationTime:
+    signature = OperationSignature(
         str(row["op"]),
         tuple(sorted((str(name), str(text)) for name, text in row["attributes"].items())),
         tuple(map(_tensor, row["inputs"])),
         tuple(map(_tensor, row["outputs"])),
     )
-    return Measurement(signature, *(_time_or_none(row[name]) for name in ("float32", "half")))
+    return OperationTime(signature, *(_time_or_none(row[name]) for name in ("float32", "half")))
 
 
 def _machine(device: str, tensorflow: str, threads: int) -> Machine:

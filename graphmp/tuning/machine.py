@@ -9,8 +9,7 @@ from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.doctor.devices import BFLOAT16_FLAGS, Device
-from graphmp.doctor.installed import cpu_flags
+from graphmp.doctor.devices import Device, bfloat16_instructions
 from graphmp.errors import GraphmpError
 from graphmp.tuning.costs import Machine
 from graphmp.tuning.files import read
@@ -39,7 +38,7 @@ def processor(path: str = "/proc/cpuinfo") -> str:
     except OSError:
         text = ""
     found = re.search(r"^(?:model name|Model|CPU part)\s*:\s*(.*)$", text, re.MULTILINE)
-    fast = sorted(flag.upper() for flag in BFLOAT16_FLAGS & (cpu_flags(path) or frozenset()))
+    fast = bfloat16_instructions(path)
     name = found.group(1).strip() if found else "CPU"
     return "%s with %s" % (name, " and ".join(fast)) if fast else name
 

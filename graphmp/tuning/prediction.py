@@ -20,7 +20,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from graphmp.tuning.costs import Costs, Measurement, Signature, Time
+from graphmp.tuning.costs import Costs, OperationSignature, OperationTime, Time
 from graphmp.tuning.signatures import FUSED, fits, work
 
 MEASURED, PREDICTED, UNKNOWN = "measured", "predicted", "unknown"
@@ -70,7 +70,7 @@ class Prediction:
     def __init__(self, costs: Costs):
         """Args: costs: the measured costs."""
         self.costs = costs
-        self._by_op: Dict[str, List[Measurement]] = collections.defaultdict(list)
+        self._by_op: Dict[str, List[OperationTime]] = collections.defaultdict(list)
         for each in costs.measurements:
             self._by_op[each.signature.op].append(each)
         self._curves = (_Curves(costs, 0), _Curves(costs, 1))
@@ -83,9 +83,7 @@ class Prediction:
             for to in ("float32", "half")
         }
 
-    def node(
-        self, name: str, signature: Signature, trips: float, is_forward: bool = True
-    ) -> NodeTime:
+    def node(self, name: str, signature: OperationSignature, trips: float) -> NodeTime:
         """The time of a node in a step.
 
         Args:
@@ -120,14 +118,16 @@ class Prediction:
             return None
         return HeldBack(len(errors), _below(errors, 0.5), _below(errors, 0.9))
 
-    def _nearest(self, signature: Signature, alike: Sequence[Measurement]) -> Measurement:
+    def _nearest(
+        self, signature: OperationSignature, alike: Sequence[OperationTime]
+    ) -> OperationTime:
         """The measurement of nearly as much work; of several of the same work the middle one."""
         wanted = work(signature, self.costs.batch_size)
         far = [abs(math.log(work(each.signature) / wanted)) for each in alike]
         near = [each for each, distance in zip(alike, far) if distance == min(far)]
         return sorted(near, key=_in_both)[(len(near) - 1) // 2]
 
-    def _of(self, found: Measurement, runs: float) -> NodeTime:
+    def _of(self, found: OperationTime, runs: float) -> NodeTime:
         """A measured time; a missing type is predicted."""
         times = [
             curves.time(found.signature, None) if time is None else time.nanoseconds
@@ -138,7 +138,7 @@ class Prediction:
         doubt = runs * math.hypot(_error(found.float32), _error(found.half))
         return self._node_time(times, runs, MEASURED)._replace(doubt=doubt)
 
-    def _predicted(self, signature: Signature, runs: float) -> NodeTime:
+    def _predicted(self, signature: OperationSignature, runs: float) -> NodeTime:
         times = [curves.time(signature, self.costs.batch_size) for curves in self._curves]
         return self._node_time(times, runs, PREDICTED)
 
@@ -150,7 +150,7 @@ class Prediction:
         return NodeTime(float32 * runs, half * self.costs.half_scale * runs, how)
 
 
-def _in_both(found: Measurement) -> float:
+def _in_both(found: OperationTime) -> float:
     """Nanoseconds in both types together."""
     return sum(time.nanoseconds for time in (found.float32, found.half) if time is not None)
 
@@ -176,7 +176,7 @@ class _Curves:
             pooled[_is_product(op)] += [ns / size for size, ns in curve]
         self._per_work = {kind: float(np.median(rates)) for kind, rates in pooled.items()}
 
-    def time(self, signature: Signature, batch_size: Optional[int]) -> Optional[float]:
+    def time(self, signature: OperationSignature, batch_size: Optional[int]) -> Optional[float]:
         """Nanoseconds of an operation; None if nothing alike was measured."""
         size = work(signature, batch_size)
         curve = self._points.get(signature.op)
@@ -226,7 +226,7 @@ def _is_product(op: str) -> bool:
     return "MatMul" in op or "Conv" in op
 
 
-def _same(signature: Signature, measured: Signature) -> bool:
+def _same(signature: OperationSignature, measured: OperationSignature) -> bool:
     """Whether a node is the measured one: kernels that it includes don't count."""
     attributes = tuple(pair for pair in measured.attributes if pair[0] != FUSED)
     return fits(signature, measured._replace(attributes=attributes))

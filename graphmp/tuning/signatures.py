@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
+from typing import Any, Iterable, Optional, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.tuning.costs import Signature, TensorType
+from graphmp.tuning.costs import OperationSignature, TensorType
 
 # Attributes on which the time of a kernel depends, besides dtypes and shapes.
 _ATTRIBUTES = (
@@ -29,7 +29,6 @@ _ATTRIBUTES = (
 _DEFAULTS = ("", "False", "NHWC", "0")
 FUSED = "fused"  # an attribute of ours: the ops whose kernel is part of this one's
 UNKNOWN = 32  # for a dimension that nothing tells
-ShapeOf = Callable[[str, int], Optional[Tuple[Optional[int], ...]]]
 
 
 def signature_of(
@@ -37,7 +36,7 @@ def signature_of(
     inputs: Sequence[TensorType],
     outputs: Sequence[TensorType],
     fused: Iterable[str] = (),
-) -> Signature:
+) -> OperationSignature:
     """The signature of a node.
 
     Args:
@@ -49,7 +48,7 @@ def signature_of(
     values = [(name, _text(node.attr[name])) for name in _ATTRIBUTES if name in node.attr]
     attributes = [(name, text) for name, text in values if text not in _DEFAULTS]
     ops = ",".join(sorted(fused))
-    return Signature(
+    return OperationSignature(
         node.op,
         tuple(sorted([*attributes, *([(FUSED, ops)] if ops else [])])),
         tuple(inputs),
@@ -68,7 +67,7 @@ def _text(value: Any) -> str:
     return str(getattr(value, kind)) if kind else ""
 
 
-def fits(pattern: Signature, measured: Signature) -> bool:
+def fits(pattern: OperationSignature, measured: OperationSignature) -> bool:
     """Whether a signature, which may have unknown dimensions, can be the measured one."""
     return (
         pattern.op == measured.op
@@ -101,7 +100,7 @@ def elements(tensor: TensorType, batch_size: Optional[int] = None) -> int:
     return int(np.prod(dims, dtype=np.float64)) if dims else 1
 
 
-def work(signature: Signature, batch_size: Optional[int] = None) -> float:
+def work(signature: OperationSignature, batch_size: Optional[int] = None) -> float:
     """How much an operation computes: multiplications of a product, elements of other ops."""
     sizes = [float(elements(tensor, batch_size)) for tensor in signature.inputs]
     results = [float(elements(tensor, batch_size)) for tensor in signature.outputs]

@@ -327,27 +327,22 @@ class Degrees:
                 self.problems[name] = "reads %s, which is %s" % (ports[slot], _spelled(known[slot]))
         if not terms or not slots:
             return [ONE] * count
-        parts = []
-        for term in terms:
-            joined = (known[slot] for slot in term.slots if slot in slots)
-            parts.append(
-                (
-                    self._one_of(
-                        name,
-                        joined,
-                        "adds up or chooses between values of different degrees of the loss scale",
-                    ),
-                    term.power,
-                )
-            )
-        if any(degree is None and power > 0 for degree, power in parts):
-            degree: Degree = None
-        else:
-            degree = _product([(part or ONE, power) for part, power in parts])
+        degree = self._of_terms(
+            name,
+            (([known[slot] for slot in term.slots if slot in slots], term.power) for term in terms),
+        )
         return [
             degree if law.outputs is None or output in law.outputs else ONE
             for output in range(count)
         ]
+
+    def _of_terms(self, name: str, terms: Iterable[Tuple[List[Degree], float]]) -> Degree:
+        """The degree of a product of terms, each of inputs that must agree, and its power."""
+        fault = "adds up or chooses between values of different degrees of the loss scale"
+        parts = [(self._one_of(name, degrees, fault), power) for degrees, power in terms]
+        if any(degree is None and power > 0 for degree, power in parts):
+            return None
+        return _product([(part or ONE, power) for part, power in parts])
 
 
 def _product(parts: Sequence[Tuple[Any, float]]) -> Degree:

@@ -17,7 +17,7 @@ from graphmp.verify.patterns import (
     ZEROS,
     Hole,
     Named,
-    Node,
+    NodePattern,
     Rest,
     Templates,
     TemplateUse,
@@ -181,7 +181,7 @@ class Matcher:
         return _bound(meant, port, found)
 
     def _node(
-        self, pattern: Node, scope: Mapping[str, Any], port: Port, found: Bindings
+        self, pattern: NodePattern, scope: Mapping[str, Any], port: Port, found: Bindings
     ) -> Optional[Bindings]:
         node = self._view.nodes[port.node]
         if same_op(node.op) != pattern.op or port.output != pattern.output:
@@ -203,7 +203,7 @@ class Matcher:
         return None if inner is None else self._controls(pattern, scope, port, inner)
 
     def _controls(
-        self, pattern: Node, scope: Mapping[str, Any], port: Port, found: Bindings
+        self, pattern: NodePattern, scope: Mapping[str, Any], port: Port, found: Bindings
     ) -> Optional[Bindings]:
         """Match a node's control inputs."""
         if pattern.after is None:

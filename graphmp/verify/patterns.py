@@ -62,7 +62,7 @@ ZEROS = "zeros"
 _CONSTANTS = {"nan": Value(math.nan), ZEROS: Value(ZEROS)}
 
 
-class Node(NamedTuple):
+class NodePattern(NamedTuple):
     """A node. `rest`: the hole for all of its inputs; empty if they are listed."""
 
     op: str
@@ -158,7 +158,7 @@ def _node(tree: ast.Call) -> Any:
             attributes[str(keyword.arg)] = (
                 Hole(value.id) if isinstance(value, ast.Name) else ast.literal_eval(value)
             )
-    return Node(
+    return NodePattern(
         tree.func.id, () if rest else tuple(map(_pattern, tree.args)), rest, 0, after, attributes
     )
 
@@ -170,6 +170,6 @@ def _own(pattern: Any) -> Iterator[str]:
     elif isinstance(pattern, TemplateUse):
         for each in pattern.arguments:
             yield from _own(each)
-    elif isinstance(pattern, Node):
+    elif isinstance(pattern, NodePattern):
         for each in (*pattern.inputs, *(pattern.after or ())):
             yield from _own(each)

@@ -147,24 +147,15 @@ def _scaled(bodies: Mapping[str, BodyFindings], degrees: Degrees) -> Claim:
         for node, step in each.erasure.steps.items()
         if step is not None
     ]
-    faults = [Fault(node, text) for node, text in degrees.problems.items()]
     scaled = sorted(
         port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE)
     )
-    # In the original it has consumers that now read the unscaled value, or it is divided by the
-    # scale itself, or represents such a value: it may be fetched.
-    result = {
-        n
-        for n in scaled
-        if body.sides.before.view.consumers(n)
-        or body.sides.is_moved(n)
-        or body.erasure.is_unscaled(n)
-    }
-    named = fetched(body.sides.before.meta_graph) | result
+    named = fetched(body.sides.before.meta_graph)
+    faults = [Fault(node, text) for node, text in degrees.problems.items()]
     faults += [
         Fault(node, "is fetched while it is multiplied by a loss scale")
         for node in scaled
-        if node in named
+        if node in named or _is_result(node, body)
     ]
     faults += [
         Fault(in_body(function, node), text)
@@ -182,6 +173,18 @@ def _scaled(bodies: Mapping[str, BodyFindings], degrees: Degrees) -> Claim:
         faults,
         text + ("; scaled where nobody reads: %s" % ", ".join(scaled[:3]) if scaled else ""),
         steps,
+    )
+
+
+def _is_result(name: str, body: BodyFindings) -> bool:
+    """Whether an unread node may be fetched.
+
+    In the original it has consumers that now read the unscaled value, or it is divided by the
+    scale itself, or represents such a value.
+    """
+    sides = body.sides
+    return bool(
+        sides.before.view.consumers(name) or sides.is_moved(name) or body.erasure.is_unscaled(name)
     )
 
 

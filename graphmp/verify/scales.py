@@ -206,13 +206,7 @@ class Scales:
             for name in self._sides.added_readers(found["finite"])
             if self._is_flag(name, found)
         ]
-        values = [found["current"]]
-        if "first_step" in found:
-            values = [
-                Port(name, 0)
-                for name in self._sides.added_readers(found["current"])
-                if self._matcher.take("in_step", Port(name, 0), found)
-            ]
+        values = self._values(found)
         checked = self.checks.of(found["finite"])
         state = self._state(found)
         if (
@@ -235,6 +229,16 @@ class Scales:
             frozenset(adapted),
             parameters,
         )
+
+    def _values(self, found: Bindings) -> List[Port]:
+        """The outputs that a step reads as the scale; a first step has others."""
+        if "first_step" not in found:
+            return [found["current"]]
+        return [
+            Port(name, 0)
+            for name in self._sides.added_readers(found["current"])
+            if self._matcher.take("in_step", Port(name, 0), found)
+        ]
 
     def _state(self, found: Bindings) -> Optional[DynamicState]:
         """The three variables of a scale's state; None if something else is used as one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from tests.support.audited import STEPS
 from tests.support.planted import batches
 
@@ -15,4 +15,4 @@ def data(tmp_path_factory):
     """The planted models' batches, as a file."""
     path = tmp_path_factory.mktemp("data") / "batches.npz"
     np.savez(str(path), **batches())
-    return Options(data=str(path), steps=STEPS)
+    return AuditOptions(data=str(path), steps=STEPS)

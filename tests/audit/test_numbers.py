@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.audit.measure.rows import ROLES, WEIGHT
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.audit.run import MOST_MEASURED, audit, measured_steps
 from graphmp.policy.dtypes import FLOAT16
 from tests.support import painting
@@ -54,7 +54,7 @@ def values_of(checkpoint, names, steps=1):
 
 def test_counts_are_those_of_the_tensors(data, checkpoint):
     conversion = graphmp.convert(graph_of("nothing"), loss_scale=SCALE)
-    audited = audit(conversion, Options(data=data.data, steps=1, checkpoint=checkpoint))
+    audited = audit(conversion, AuditOptions(data=data.data, steps=1, checkpoint=checkpoint))
     ranges = [finding.range for finding in audited.findings]
     values, _ = values_of(checkpoint, [r.row.name for r in ranges])
     assert len(ranges) >= 20
@@ -84,7 +84,7 @@ def test_counts_are_those_of_the_tensors(data, checkpoint):
 def test_the_original_trains_and_the_converted_graph_stands_beside(data, checkpoint):
     audited = audit(
         graphmp.convert(graph_of("nothing")),
-        Options(data=data.data, steps=6, checkpoint=checkpoint),
+        AuditOptions(data=data.data, steps=6, checkpoint=checkpoint),
     )
     _, losses = values_of(checkpoint, [], 4)
     (loss,) = audited.losses
@@ -100,7 +100,7 @@ def test_steps_and_measured_steps(data):
     steps = []
     audited = audit(
         graphmp.convert(graph_of("nothing")),
-        Options(data=data.data, steps=25),
+        AuditOptions(data=data.data, steps=25),
         TOLERANCE,
         steps.append,
     )

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.audit.measure.rows import ACTIVATION, WEIGHT_GRADIENT
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.audit.run import audit
 from graphmp.errors import GraphmpError
 from graphmp.policy.dtypes import FLOAT32
@@ -27,7 +27,7 @@ def of_model(model, **options):
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         model()
-        return audit(graphmp.convert(graph, **options), Options(steps=2, batch_size=8))
+        return audit(graphmp.convert(graph, **options), AuditOptions(steps=2, batch_size=8))
 
 
 def dropped_out():
@@ -67,7 +67,7 @@ def test_programs_agree(name):
 
     Updates that run now and then.
     """
-    audited = audit(converted(name, False, "float16", "dynamic"), Options(steps=2))
+    audited = audit(converted(name, False, "float16", "dynamic"), AuditOptions(steps=2))
     assert audited.agrees, [(f.range.row.name, f.range.error) for f in audited.disagreeing]
 
 
@@ -81,7 +81,7 @@ def test_models_agree(name, tmp_path):
         str(tmp_path / "data.npz"),
         **{p.op.name: value for p, value in zip(placeholders, batch_for(name))},
     )
-    audited = audit(conversion, Options(data=str(tmp_path / "data.npz"), steps=2))
+    audited = audit(conversion, AuditOptions(data=str(tmp_path / "data.npz"), steps=2))
     assert audited.agrees, [(f.range.row.name, f.range.error) for f in audited.disagreeing]
     assert len(audited.losses) == (2 if name == "gan" else 1)
     inside = [f.range for f in audited.findings if "while" in f.range.row.name]
@@ -98,7 +98,8 @@ def test_bfloat16_agrees_everywhere(data):
 
 def test_native_kernels_agree_too(data):
     audited = audit(
-        graphmp.convert(graph_of("nothing")), Options(data=data.data, steps=1, arithmetic="native")
+        graphmp.convert(graph_of("nothing")),
+        AuditOptions(data=data.data, steps=1, arithmetic="native"),
     )
     assert audited.agrees and audited.arithmetic == "native"
     half = [
@@ -132,7 +133,7 @@ def test_a_step_that_does_not_run(data, tmp_path):
     np.savez(str(tmp_path / "data.npz"), x=batches()["x"], labels=batches()["labels"] + 1000)
     conversion, _ = found("nothing", data)
     with pytest.raises(GraphmpError, match=r"GMP024.*step 0 does not run: "):
-        audit(conversion, Options(data=str(tmp_path / "data.npz"), steps=2))
+        audit(conversion, AuditOptions(data=str(tmp_path / "data.npz"), steps=2))
 
 
 def test_neither_graph_is_changed(data):

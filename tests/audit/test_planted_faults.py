@@ -8,7 +8,7 @@ import math
 import pytest
 
 import graphmp
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.audit.repair.fix import Fixer, half_nodes
 from graphmp.audit.repair.repair import KeepRule, Repair
 from graphmp.audit.run import audit
@@ -101,7 +101,7 @@ def test_the_repaired_conversion_agrees(fault, options, data, tmp_path):
     )
     assert {rule.node for rule in repair.rules}.isdisjoint(half_nodes(conversion))
     assert audit(conversion, data, TOLERANCE).agrees
-    assert audit(conversion, Options(steps=2, seed=5), TOLERANCE).agrees
+    assert audit(conversion, AuditOptions(steps=2, seed=5), TOLERANCE).agrees
     half = tuple(sum(each.report["half_ops"].values()) for each in (before, conversion))
     assert (repair.half_before, repair.half_after) == half
     assert (

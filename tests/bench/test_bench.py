@@ -11,10 +11,11 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.bench import graphs, run
 from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED
-from graphmp.bench.options import Options
+from graphmp.bench.device import limits
+from graphmp.bench.options import BenchOptions
 from graphmp.bench.processes.child import Child
 from graphmp.bench.processes.timed_session import TimedSession
-from graphmp.doctor.devices import Device, limits
+from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.tuning import files
 from tests.support.benched import CPU, TF1
@@ -32,14 +33,14 @@ def benched(conversion, device=CPU, **options):
     return run.bench(
         conversion,
         device,
-        Options(**dict(dict(steps=2, warmup=1, rounds=2, batch_sizes=(4, 8)), **options)),
+        BenchOptions(**dict(dict(steps=2, warmup=1, rounds=2, batch_sizes=(4, 8)), **options)),
         {},
     )
 
 
 def test_a_bench(conversion, local):
     told = []
-    options = Options(steps=2, warmup=1, rounds=2, batch_sizes=(4, 8))
+    options = BenchOptions(steps=2, warmup=1, rounds=2, batch_sizes=(4, 8))
     found = run.bench(conversion, CPU, options, {}, lambda what, ends: told.append((what, ends)))
     names = [FLOAT32, GRAPHMP] if TF1 else [FLOAT32, GRAPHMP, TENSORFLOW]
     assert [(each.variant, each.batch_size) for each in found.runs] == [
@@ -83,7 +84,7 @@ def test_the_first_step_on_a_gpu_may_take_long(conversion, local, monkeypatch):
         return ask(self, order, *arguments, limit=limit)
 
     monkeypatch.setattr(Local, "ask", watched)
-    options = Options(seconds=2, batch_sizes=(4,))
+    options = BenchOptions(seconds=2, batch_sizes=(4,))
     run.bench(conversion, Device("GPU", (9, 0)), options, {})
     fits = [place for place, (order, _, _) in enumerate(asked) if order == "fit"]
     assert len(fits) >= 2 and all(asked[place][2] >= 30 for place in fits)

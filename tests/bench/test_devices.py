@@ -8,7 +8,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.bench import device as devices
 from graphmp.bench.processes import accumulation as sums
 from graphmp.bench.render import text
-from graphmp.doctor.devices import Device, accumulation, limits
+from graphmp.doctor import devices as doctor
+from graphmp.doctor.devices import Device
 from tests.support.benched import CPU, PLAIN_CPU, TF1, a_bench
 
 GPU = Device("A100", (8, 0))
@@ -45,7 +46,7 @@ GPU = Device("A100", (8, 0))
     ],
 )
 def test_where_times_say_little(device, dtype, words):
-    found = limits(device, dtype)
+    found = devices.limits(device, dtype)
     assert len(found) == bool(words) and words in "".join(found)
 
 
@@ -68,7 +69,7 @@ def test_what_is_fast_is_the_default_dtype():
     ],
 )
 def test_a_cpu_by_its_flags(monkeypatch, flags, name):
-    monkeypatch.setattr(devices, "cpu_flags", lambda: frozenset(flags))
+    monkeypatch.setattr(doctor, "cpu_flags", lambda path: frozenset(flags))
     found = devices.find()
     assert found == Device(
         "CPU with " + name, (), not TF1
@@ -79,7 +80,7 @@ def test_a_cpu_by_its_flags(monkeypatch, flags, name):
 @pytest.mark.unit
 @pytest.mark.parametrize("flags", [None, frozenset(("avx2",))])
 def test_a_cpu_without_bfloat16(monkeypatch, flags):
-    monkeypatch.setattr(devices, "cpu_flags", lambda: flags)
+    monkeypatch.setattr(doctor, "cpu_flags", lambda path: flags)
     assert devices.find() == PLAIN_CPU
 
 
@@ -95,11 +96,11 @@ def test_a_gpu_by_its_description(monkeypatch):
 
 @pytest.mark.unit
 def test_sums_by_their_errors():
-    assert accumulation({"matmul": 0.8, "convolution": None}, "float16") == {
+    assert sums.dtypes({"matmul": 0.8, "convolution": None}, "float16") == {
         "matmul": "float32",
         "convolution": None,
     }
-    assert accumulation({"matmul": 32.0, "convolution": 2.0}, "bfloat16") == {
+    assert sums.dtypes({"matmul": 32.0, "convolution": 2.0}, "bfloat16") == {
         "matmul": "bfloat16",
         "convolution": "float32",
     }

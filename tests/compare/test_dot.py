@@ -7,6 +7,7 @@ import re
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp import wording
 from graphmp.compare import categories, colours, kinds
 from graphmp.compare.api import Diff
 from graphmp.compare.changes import BodyPair, Change
@@ -251,7 +252,7 @@ def test_an_unknown_node(node, message):
 
 
 def test_names_like_an_unknown_one_in_a_large_graph(monkeypatch):
-    monkeypatch.setattr(dot, "_MOST_COMPARED", 2)
+    monkeypatch.setattr(wording, "_MOST_COMPARED", 2)
     with pytest.raises(GraphmpError, match=r"names like it are a/mul$"):
         dot.render(
             diff(["a/mul NoOp", "b/add NoOp", "c/sub NoOp"], ["d NoOp"], renamed=()), "b/mul"

@@ -13,13 +13,13 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.cli.summary import summary as printed
-from graphmp.cli.tables import labelled
 from graphmp.compare.api import Diff, compare
 from graphmp.compare.changes import Change
 from graphmp.compare.review import importance, summary, words
 from graphmp.compare.review.summary import ModelClip
 from graphmp.compare.review.words import rows
 from graphmp.verify import Claim
+from graphmp.wording import labelled
 from tests.support.tiny import meta_graph
 
 pytestmark = pytest.mark.unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.executed.check import proof_with_steps
 from tests.support.executed import graphs, verdicts
 
@@ -139,7 +139,7 @@ def added(planted, *lines):
 def test_what_tensorflow_would_not_load_is_not_run(planted, lines, said):
     stages = []
     proof = proof_with_steps(
-        graphs()[0], added(planted, *lines), Options(steps=3), 0.1, None, stages.append
+        graphs()[0], added(planted, *lines), AuditOptions(steps=3), 0.1, None, stages.append
     )
     assert stages == ["proving"] and proof.is_broken
     assert [claim.verdict for claim in proof.claims] == ["failed"] and said in proof.claims[0].text

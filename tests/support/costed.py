@@ -10,9 +10,9 @@ from graphmp.tuning.costs import (
     CastTime,
     Costs,
     Machine,
-    Measurement,
     NodeCost,
-    Signature,
+    OperationSignature,
+    OperationTime,
     TensorType,
     Time,
 )
@@ -27,7 +27,7 @@ def exactly(nanoseconds):
 
 def signature(op, *shapes, attributes=(), outputs=()):
     """A signature of float32 tensors."""
-    return Signature(
+    return OperationSignature(
         op,
         tuple(attributes),
         tuple(TensorType("float32", shape) for shape in shapes),
@@ -46,7 +46,8 @@ def of_nodes(meta_graph, times, cast, **fields):
     """
     graph = TypedGraph(with_inferred_shapes(meta_graph.graph_def), OpDefs(meta_graph))
     rows = [
-        Measurement(signature_in(graph, name), *map(exactly, pair)) for name, pair in times.items()
+        OperationTime(signature_in(graph, name), *map(exactly, pair))
+        for name, pair in times.items()
     ]
     nodes = {name: NodeCost(number) for number, name in enumerate(times)}
     casts = [

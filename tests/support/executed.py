@@ -6,7 +6,7 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.executed.check import Executed
 from tests.support.proved import converted
 
@@ -44,7 +44,9 @@ def verdicts(original, other, report=None, steps=3, tolerance=0.1, **options):
 
     The verdicts are by name.
     """
-    claims = Executed(original, other, Options(steps=steps, **options), tolerance, report).claims()
+    claims = Executed(
+        original, other, AuditOptions(steps=steps, **options), tolerance, report
+    ).claims()
     return {claim.name: claim.verdict for claim in claims}, {
         claim.name: claim.text for claim in claims if claim.verdict in ("failed", "not proved")
     }

@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.errors import GraphmpError
 from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support.lowered import needs_xla, net, written
@@ -23,7 +23,7 @@ FIXED_SCALE = dict(compute_dtype="float16", loss_scale=128)
 def lowered(tool, meta_graph, **options):
     """The step of a graph, or of its conversion."""
     converted = graphmp.convert(meta_graph, **options).meta_graph if options else meta_graph
-    source = tool("hlo.lowering").Source(meta_graph, [], Options(batch_size=4))
+    source = tool("hlo.lowering").Source(meta_graph, [], AuditOptions(batch_size=4))
     return source.lower(converted), converted
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from graphmp.tuning.assemble import (
-    Node,
+    MeasuredNode,
     Ran,
     TracedStep,
     _alike,
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.unit
 
 
 def node(op, *inputs, readers=(), runs=1, shape=(4, 4)):
-    return Node(signature(op, shape), inputs, readers, runs)
+    return MeasuredNode(signature(op, shape), inputs, readers, runs)
 
 
 def step(**nodes):

@@ -12,9 +12,9 @@ from graphmp.tuning.costs import (
     CastTime,
     Costs,
     Machine,
-    Measurement,
     NodeCost,
-    Signature,
+    OperationSignature,
+    OperationTime,
     TensorType,
     Time,
     median_time,
@@ -28,8 +28,8 @@ COSTS = Costs(
     machine=Machine("CPU of a kind", "2.21.0", 2),
     compute_dtype="bfloat16",
     measurements=(
-        Measurement(
-            Signature(
+        OperationTime(
+            OperationSignature(
                 "MatMul",
                 (("transpose_a", "True"),),
                 (TensorType("float32", (8, 4)), TensorType("float32", (8, None))),
@@ -38,7 +38,9 @@ COSTS = Costs(
             Time(41000.0, 40000.0, 42000.5, 20),
             Time(63000.0, 60000.0, math.inf, 1),
         ),
-        Measurement(Signature("Neg", (), (TensorType("float32", ()),)), exactly(10.0), None),
+        OperationTime(
+            OperationSignature("Neg", (), (TensorType("float32", ()),)), exactly(10.0), None
+        ),
     ),
     casts=(CastTime("half", 1024, exactly(300.0)),),
     nodes={"a/MatMul": NodeCost(0, 2.0), "b": NodeCost(-1, 1.0, "a/MatMul")},

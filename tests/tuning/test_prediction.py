@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from graphmp.tuning.costs import CastTime, Costs, Measurement, NodeCost, Signature
+from graphmp.tuning.costs import CastTime, Costs, NodeCost, OperationSignature, OperationTime
 from graphmp.tuning.prediction import NodeTime, Prediction, interpolated
 from graphmp.tuning.signatures import elements, fits, work
 from tests.support.costed import MACHINE, exactly, signature
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 def costs(*rows, **fields):
     """Costs of (signature, nanoseconds in float32, in half)."""
     measured = [
-        Measurement(key, exactly(a), None if b is None else exactly(b)) for key, a, b in rows
+        OperationTime(key, exactly(a), None if b is None else exactly(b)) for key, a, b in rows
     ]
     return Costs(MACHINE, "bfloat16", tuple(measured), **fields)
 
@@ -117,7 +117,7 @@ def test_held_back_measurements():
     assert found.measurements == 8 and found.error < 1e-6
     odd = dataclasses.replace(
         exact,
-        measurements=(*exact.measurements, Measurement(neg(30), exactly(90.0), exactly(30.0))),
+        measurements=(*exact.measurements, OperationTime(neg(30), exactly(90.0), exactly(30.0))),
     )
     assert Prediction(odd).held_back().worst > 0.5
     assert Prediction(costs((neg(1), 1.0, 1.0))).held_back() is None
@@ -165,4 +165,4 @@ def test_signatures_fit_in_op_attributes_and_types():
     key = neg(4)
     assert fits(key, key) and not fits(key, key._replace(op="Abs"))
     assert not fits(key, key._replace(attributes=(("axis", "1"),)))
-    assert not fits(key, neg(4, 4)) and fits(Signature("Neg", (), (key.inputs[0],)), key)
+    assert not fits(key, neg(4, 4)) and fits(OperationSignature("Neg", (), (key.inputs[0],)), key)

@@ -11,7 +11,7 @@ from tensorflow.compiler.xla import xla_data_pb2 as xla
 from tensorflow.compiler.xla.service import hlo_pb2
 from tensorflow.python.eager import context
 
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.errors import GraphmpError
 from graphmp.feeds.sources import is_source
 from graphmp.tf_hooks.op_defs import OpDefs
@@ -34,7 +34,7 @@ class Source:
         values: a batch, and the first values of the variables.
     """
 
-    def __init__(self, original: tf.MetaGraphDef, train_op: Sequence[str], options: Options):
+    def __init__(self, original: tf.MetaGraphDef, train_op: Sequence[str], options: AuditOptions):
         """Find the step, a batch and first values.
 
         Args:

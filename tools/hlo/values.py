@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.audit.run import batches_for
 from graphmp.errors import GraphmpError
 from graphmp.feeds.attempts import first_that_runs, random_attempts, shape_attempts
@@ -46,7 +46,7 @@ class _Session(NamedTuple):
     probe: List[Any]
 
 
-def first_values(meta_graph: tf.MetaGraphDef, step: Step, options: Options) -> Values:
+def first_values(meta_graph: tf.MetaGraphDef, step: Step, options: AuditOptions) -> Values:
     """Initialise the graph in a session, and take a batch on which its step runs.
 
     The batch is the first one of the data, or made up.
@@ -103,7 +103,7 @@ def described(array: np.ndarray) -> Dict[str, Any]:
 
 
 def _batch(
-    running: _Session, view: GraphView, meta_graph: tf.MetaGraphDef, options: Options
+    running: _Session, view: GraphView, meta_graph: tf.MetaGraphDef, options: AuditOptions
 ) -> Batch:
     """The first batch of the data, or a made-up one.
 

@@ -14,11 +14,10 @@ from typing import Any, Callable, List, NamedTuple, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.policy.formats import MANTISSA_BITS, Format
+from graphmp.policy.formats import EXPONENTS, MANTISSA_BITS, Format
 
 MOST_COUNTED = 65536
 BUCKETS = 64
-EXPONENTS = 256
 _INFINITE = 0x7F800000
 
 

@@ -17,9 +17,9 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.audit.measure.reduction import BUCKETS, EXPONENTS, compared, counted, side_by_side
+from graphmp.audit.measure.reduction import BUCKETS, compared, counted, side_by_side
 from graphmp.policy.dtypes import FLOAT32, INT32, RESOURCE
-from graphmp.policy.formats import EXPONENT_BIAS, Format
+from graphmp.policy.formats import EXPONENT_BIAS, EXPONENTS, Format
 from graphmp.policy.op_sets import ARGUMENT
 from graphmp.tf_hooks import bodies
 from graphmp.tf_hooks.op_defs import OpDefs

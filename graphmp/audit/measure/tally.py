@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, Iterable, List, NamedTuple, Sequence
 
 import numpy as np
 
 from graphmp.audit.measure.rows import TensorRow
 from graphmp.audit.measure.statistics import Stats, stats
-from graphmp.policy.formats import Format
+from graphmp.policy.formats import EXPONENTS, Format
 
-EXPONENTS = 256
+
+def added_up(histograms: Iterable[np.ndarray]) -> np.ndarray:
+    """The sum of counts by exponent, int64 of shape [256]; zeros for none."""
+    return np.sum([np.zeros(EXPONENTS, np.int64), *histograms], axis=0)
 
 
 class Range(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
+from graphmp.audit.measure.tally import added_up
 from graphmp.audit.render.text import LOWEST, share
 from graphmp.policy.formats import EXPONENT_BIAS, Format
 
@@ -63,11 +64,7 @@ class HistogramFrame:
             exponents: counts of shape [256] to be shown.
         """
         self.format = format_
-        present = (
-            np.flatnonzero(np.sum([np.zeros(256, np.int64), *exponents], axis=0)[1:-1])
-            + 1
-            - EXPONENT_BIAS
-        )
+        present = np.flatnonzero(added_up(exponents)[1:-1]) + 1 - EXPONENT_BIAS
         lowest, highest = (int(present[0]), int(present[-1])) if present.size else (0, 0)
         beyond = min(LOWEST, format_.bottom - 2)
         self.low = max(beyond - 24, min(beyond, lowest))

@@ -9,13 +9,11 @@ import json
 from string import Template
 from typing import Any, Dict, Iterator, List, Sequence
 
-import numpy as np
-
 from graphmp.audit.advice import advise
 from graphmp.audit.agreement import loss_difference
 from graphmp.audit.audit import Audit, LossFinding, TensorFinding
 from graphmp.audit.measure.rows import ACTIVATION_GRADIENT, WEIGHT_GRADIENT
-from graphmp.audit.measure.tally import EXPONENTS
+from graphmp.audit.measure.tally import added_up
 from graphmp.audit.render import text
 from graphmp.audit.render.drawing import (
     BOTTOM,
@@ -80,7 +78,7 @@ class _Figures:
         self._audit = audit
         self._format = FORMATS[audit.compute_dtype]
         self._sums = {
-            role: _sum([f.range.exponents for f in findings])
+            role: added_up([f.range.exponents for f in findings])
             for role, findings in audit.by_role().items()
         }
         self._ghosts = (
@@ -102,7 +100,7 @@ class _Figures:
     def _ghost(self, findings: Sequence[TensorFinding]) -> Any:
         """The exponents of gradients under the advised loss scale."""
         factors = self._scales()
-        return _sum(
+        return added_up(
             [scaled(f.range.exponents, factors.get(f.range.row.loss, 1.0)) for f in findings]
         )
 
@@ -194,10 +192,6 @@ class _Figures:
             "decades": DECADES,
         }
         return {"dtype": self._audit.compute_dtype, "frame": frame, "tensors": shown}
-
-
-def _sum(exponents: Sequence[Any]) -> Any:
-    return np.sum([np.zeros(EXPONENTS, np.int64), *exponents], axis=0)
 
 
 def _percent(value: float) -> str:

@@ -14,9 +14,10 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 from graphmp.audit.agreement import LOSSES
 from graphmp.audit.audit import Audit, LossFinding, TensorFinding
 from graphmp.audit.measure.rows import ROLES, WEIGHT_GRADIENT
+from graphmp.audit.measure.tally import added_up
 from graphmp.config import Config
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS, Format
-from graphmp.wording import plural, printable
+from graphmp.wording import labelled, plural, printable
 
 HEAD, ROW, HEADING, NOTE, FAILED, PASSED, NEXT = (
     "head",
@@ -70,11 +71,6 @@ def lines(audit: Audit, most: int = 10, ascii_only: bool = False) -> Iterator[St
     yield from _left_out(audit)
     yield StyledLine(ROW, "")
     yield StyledLine(NEXT, labelled("next", next_step(audit)))
-
-
-def labelled(label: str, text: str) -> str:
-    """A line of a summary."""
-    return "%-12s %s" % (label, text)
 
 
 def share(value: float) -> str:
@@ -353,7 +349,7 @@ def _histograms(audit: Audit, blocks: str) -> Iterator[StyledLine]:
         HEADING, "exponents from 2^%d to 2^%d%s, not scaled; %s" % (low, high, many, legend)
     )
     for role, findings in audit.by_role().items():
-        exponents = [sum(int(f.range.exponents[n]) for f in findings) for n in range(256)]
+        exponents = added_up(f.range.exponents for f in findings).tolist()
         total = sum(exponents)
         if total:
             columns = _columns(exponents, low, high, step)
@@ -361,9 +357,7 @@ def _histograms(audit: Audit, blocks: str) -> Iterator[StyledLine]:
             yield StyledLine(
                 ROW, "  %-*s |%s|  %s zero" % (width, role, drawn, share(exponents[0] / total))
             )
-    yield StyledLine(
-        ROW, "  %-*s %s" % (width, audit.compute_dtype, _ruler(format_, low, high, step))
-    )
+    yield StyledLine(ROW, "  %-*s %s" % (width, audit.compute_dtype, _ruler(format_, low, step)))
 
 
 def _columns(exponents: Sequence[int], low: int, high: int, step: int) -> List[int]:
@@ -387,7 +381,7 @@ def _block(part: float, blocks: str) -> str:
     )
 
 
-def _ruler(format_: Format, low: int, high: int, step: int) -> str:
+def _ruler(format_: Format, low: int, step: int) -> str:
     """The zones of a format below the columns; the last name may need more room than its zone."""
     ends = [
         (exponent - low) // step

@@ -10,7 +10,7 @@ from graphmp.audit.agreement import LOSSES, disagreeing, loss_difference
 from graphmp.audit.audit import Audit
 from graphmp.audit.measure.rows import WEIGHT_GRADIENT
 from graphmp.audit.measure.tally import Tally
-from graphmp.audit.options import Options
+from graphmp.audit.options import AuditOptions
 from graphmp.audit.pair.paired import PairedGraph
 from graphmp.audit.pair.stepping import PairedStep, Stepper
 from graphmp.audit.repair.repair import KeepRule, Repair
@@ -31,7 +31,7 @@ class Fixer:
         self,
         conversion: Conversion,
         config: Config,
-        options: Options,
+        options: AuditOptions,
         tolerance: float,
         progress: Callable[[int], None],
     ):

@@ -47,7 +47,7 @@ class KernelRow(NamedTuple):
     microseconds: float = 0.0
 
 
-class Verdict(NamedTuple):
+class TensorCoreUse(NamedTuple):
     """All matmuls and convolutions, the longest-running first.
 
     Attributes:
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
 Kernels = Mapping[str, Sequence[Kernel]]
 
 
-def verify(graph_def: tf.GraphDef, run_metadata: tf.RunMetadata) -> Verdict:
+def verify(graph_def: tf.GraphDef, run_metadata: tf.RunMetadata) -> TensorCoreUse:
     """Compare a graph's matmuls and convolutions with a step's profile; not those inside functions.
 
     Args:
@@ -73,7 +73,7 @@ def verify(graph_def: tf.GraphDef, run_metadata: tf.RunMetadata) -> Verdict:
     return judged(_with_shapes_of(graph_def, run_metadata), kernels_of_run(run_metadata))
 
 
-def judged(graph_def: tf.GraphDef, kernels: Kernels) -> Verdict:
+def judged(graph_def: tf.GraphDef, kernels: Kernels) -> TensorCoreUse:
     """Like `verify`, for kernels read before and recorded shapes."""
     view = GraphView(with_inferred_shapes(graph_def))
     worth = set(tensor_core_ops())
@@ -85,10 +85,10 @@ def judged(graph_def: tf.GraphDef, kernels: Kernels) -> Verdict:
     rows.sort(key=lambda row: -row.microseconds)
     half = [row.tensor_core for row in rows if row.kernels and row.dtype in _HALF]
     status = ALL_ON if half and all(half) else SOME_OFF
-    return Verdict(rows, status if any(row.kernels for row in rows) else NOTHING_SEEN)
+    return TensorCoreUse(rows, status if any(row.kernels for row in rows) else NOTHING_SEEN)
 
 
-def text(verdict: Verdict) -> str:
+def text(verdict: TensorCoreUse) -> str:
     """A verdict for people: totals, then each node that did not run on Tensor Cores, and why."""
     seen = [row for row in verdict.rows if row.kernels]
     if not seen:

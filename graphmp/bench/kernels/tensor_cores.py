@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench import graphs
-from graphmp.bench.options import Options
+from graphmp.bench.options import BenchOptions
 from graphmp.bench.processes import feeds
 from graphmp.bench.processes.timed_session import TimedSession
 from graphmp.config import Config
@@ -70,7 +70,7 @@ def losses(meta_graph: tf.MetaGraphDef, config: Config) -> List[Dict[str, Any]]:
 
 
 def traced(
-    meta_graph: tf.MetaGraphDef, training: List[Dict[str, Any]], source: str, options: Options
+    meta_graph: tf.MetaGraphDef, training: List[Dict[str, Any]], source: str, options: BenchOptions
 ) -> Traced:
     """Run steps of a graph in this process and trace the last.
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+# If unset, float16 products on a GPU are added up in float32 (core/util/matmul_autotune.cc,
+# stream_executor/cuda/cuda_dnn.cc).
+VARIABLES = {
+    "matmul": "TF_FP16_MATMUL_USE_FP32_COMPUTE",
+    "convolution": "TF_FP16_CONV_USE_FP32_COMPUTE",
+}
 _TERMS = 8192  # of a sum
+_ROUNDED_ONCE = 2.5
 _ROUNDING_BITS = {"float16": 11, "bfloat16": 8}
 
 
@@ -30,6 +37,21 @@ def errors(dtype: str) -> Dict[str, Optional[float]]:
             except tf.errors.OpError:
                 found[kind] = None
     return found
+
+
+def dtypes(errors: Mapping[str, Optional[float]], dtype: str) -> Dict[str, Optional[str]]:
+    """The dtype in which "matmul" and "convolution" add up products; None if they don't run.
+
+    Args:
+        errors: the largest relative error of sums over thousands of positive products, in units of
+            the dtype's rounding error: about one if only the sum is rounded, several if each
+            addition is.
+        dtype: of the factors.
+    """
+    return {
+        kind: None if error is None else "float32" if error <= _ROUNDED_ONCE else dtype
+        for kind, error in errors.items()
+    }
 
 
 def _error(session: tf.Session, left: np.ndarray, right: np.ndarray, dtype: str) -> float:

@@ -63,7 +63,7 @@ def _panel(axes: Any, bench: Bench, title: str, value: Callable[[Bench, BenchRun
 
     Missing measurements are not drawn.
     """
-    sizes, top = bench.batch_sizes, 0.0
+    sizes = bench.batch_sizes
     placed = [
         (
             sizes.index(run.batch_size) + _APART * (VARIANTS.index(run.variant) - 1),
@@ -72,16 +72,8 @@ def _panel(axes: Any, bench: Bench, title: str, value: Callable[[Bench, BenchRun
         )
         for run in bench.runs
     ]
-    top = (
-        _ROOM
-        * max(
-            [
-                0.0,
-                *(max(bars[0], min(bars[2], _LONGEST * bars[0])) for _, _, bars in placed if bars),
-            ]
-        )
-        or 1
-    )
+    ends = [max(bars[0], min(bars[2], _LONGEST * bars[0])) for _, _, bars in placed if bars]
+    top = _ROOM * max(ends, default=0.0) or 1
     for name in VARIANTS:
         points = [(place, bars) for place, run, bars in placed if run.variant == name and bars]
         if points:
@@ -94,14 +86,7 @@ def _panel(axes: Any, bench: Bench, title: str, value: Callable[[Bench, BenchRun
             )
     for place, run, _ in placed:
         if run.status != TIMED:
-            style = dict(
-                rotation=90,
-                ha="center",
-                transform=axes.get_xaxis_transform(),
-                color=_COLOURS[run.variant],
-                fontsize=8,
-            )
-            axes.text(place, 0.02, run.status, **style)
+            _status(axes, place, run)
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("batch size")
     axes.set_xticks(range(len(sizes)))
@@ -110,6 +95,18 @@ def _panel(axes: Any, bench: Bench, title: str, value: Callable[[Bench, BenchRun
     axes.set_ylim(0, top)
     axes.grid(axis="y", color="#eeeeee")
     axes.set_axisbelow(True)
+
+
+def _status(axes: Any, place: float, run: BenchRun) -> None:
+    """Why there is no point."""
+    style = dict(
+        rotation=90,
+        ha="center",
+        transform=axes.get_xaxis_transform(),
+        color=_COLOURS[run.variant],
+        fontsize=8,
+    )
+    axes.text(place, 0.02, run.status, **style)
 
 
 def _points(

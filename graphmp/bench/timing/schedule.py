@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Callable, Mapping, Optional, Sequence
 
-from graphmp.bench.options import Options
+from graphmp.bench.options import BenchOptions
 from graphmp.timings import Rounds, speedup
 
 LEAST_ROUNDS = 3
@@ -25,6 +25,7 @@ _WARMUP_SHARE = 0.1  # of the available time
 _TURN = 0.25  # seconds
 _STEPS = (10, 50)  # of a turn: minimum and maximum for a quarter of a second
 now = time.monotonic
+Tell = Callable[[str, Optional[float]], None]  # a stage, and its expected end by `now()`
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Schedule:
         return max(each * (LEAST_ROUNDS - done), self.ends - now())
 
 
-def warmup(options: Options, seconds: float, share: float) -> int:
+def warmup(options: BenchOptions, seconds: float, share: float) -> int:
     """Steps of each variant before those that count.
 
     Args:
@@ -85,7 +86,7 @@ def warmup(options: Options, seconds: float, share: float) -> int:
     return max(1, min(_WARMUP, int(_WARMUP_SHARE * share / seconds)))
 
 
-def schedule(options: Options, seconds: Sequence[float], share: float) -> Schedule:
+def schedule(options: BenchOptions, seconds: Sequence[float], share: float) -> Schedule:
     """The rounds of one batch size.
 
     Args:
@@ -98,7 +99,7 @@ def schedule(options: Options, seconds: Sequence[float], share: float) -> Schedu
     return Schedule(options.steps or max(1, min(most, fitting)), options.rounds, now() + share)
 
 
-def cost(options: Options, seconds: float) -> float:
+def cost(options: BenchOptions, seconds: float) -> float:
     """The minimum of seconds for one batch size, given those of one step of every variant."""
     steps, rounds = options.steps or 1, options.rounds or LEAST_ROUNDS
     return seconds * ((options.warmup or 1) + steps * rounds)

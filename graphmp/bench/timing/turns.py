@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Callable, Dict, List, Sequence
 
 from graphmp.bench.bench import BenchRun
-from graphmp.bench.options import Options
+from graphmp.bench.options import BenchOptions
 from graphmp.bench.processes.processes import Process, Trouble
 from graphmp.bench.timing import schedule
 from graphmp.timings import order
@@ -19,7 +19,7 @@ def timed(
     runs: Sequence[BenchRun],
     path: str,
     process: Process,
-    options: Options,
+    options: BenchOptions,
     share: float,
     tell: Left,
 ) -> List[BenchRun]:
@@ -69,7 +69,7 @@ class _Turns:
         runs: Sequence[BenchRun],
         path: str,
         process: Process,
-        options: Options,
+        options: BenchOptions,
         share: float,
         tell: Left,
     ):

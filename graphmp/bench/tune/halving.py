@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, FrozenSet, Mapping, Optional, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench.timing import schedule
-from graphmp.bench.tune.regions import Part, narrowed
+from graphmp.bench.tune.regions import HalfPart, narrowed
 from graphmp.graph.structure.view import GraphView
 from graphmp.timings import Rounds, speedup, step_time
 from graphmp.tuning.costs import BYTES, FLOAT32, REGIONS, TUNED, Costs
@@ -68,7 +68,7 @@ class Halving:
             ends: when it is, by `schedule.now()`.
             seconds: of a float32 step.
         """
-        part = Part(GraphView(self._float32.graph_def), self._fastest)
+        part = HalfPart(GraphView(self._float32.graph_def), self._fastest)
         self._all = frozenset(part.names)
         least, steps = _QUESTION
         each, last = max(least, steps * seconds), 0.0

@@ -12,7 +12,7 @@ from graphmp.bench.bench import TOO_SLOW
 from graphmp.bench.processes.processes import Process, Trouble
 from graphmp.bench.timing import schedule
 from graphmp.errors import GraphmpError
-from graphmp.rewrite.traces import Traces
+from graphmp.session.steps.traces import Traces
 from graphmp.tuning.assemble import Ran, TracedStep
 from graphmp.tuning.costs import FLOAT32, HALF, WHOLE
 

@@ -10,7 +10,7 @@ SECONDS = 75.0  # with start-up and conversions, a default run ends within two m
 
 
 @dataclass(frozen=True)
-class Options:
+class TuneOptions:
     """Data and time of a tuning.
 
     Attributes:

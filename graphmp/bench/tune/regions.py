@@ -27,7 +27,7 @@ _BACKWARD = re.compile(r"(?:^|/)gradients(?:_\d+)?/|_grad(?=/|$)")
 IsFaster = Callable[[FrozenSet[str], FrozenSet[str]], bool]
 
 
-class Part:
+class HalfPart:
     """The half-precision part of a conversion.
 
     Attributes:
@@ -61,7 +61,7 @@ class Part:
 
 
 def narrowed(
-    part: Part,
+    part: HalfPart,
     times: Mapping[str, float],
     is_faster: IsFaster,
     goes_on: Callable[[], bool],

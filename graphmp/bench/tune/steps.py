@@ -9,13 +9,13 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.bench import graphs
 from graphmp.bench.bench import TIMED, BenchRun
-from graphmp.bench.options import Options as BenchOptions
+from graphmp.bench.options import BenchOptions
 from graphmp.bench.processes import processes
 from graphmp.bench.processes.feeds import BatchFile
 from graphmp.bench.processes.processes import Process, Starter, Trouble
 from graphmp.bench.processes.timed_session import TrainingFile
 from graphmp.bench.timing import schedule, turns
-from graphmp.bench.tune.options import Options
+from graphmp.bench.tune.options import TuneOptions
 from graphmp.conversion.conversion import Conversion
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
@@ -23,8 +23,8 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.timings import Rounds
 
 
-class Steps:
-    """The processes.
+class StepProcesses:
+    """The processes that run steps of a tuning.
 
     Attributes:
         made: the batches; None until they are made.
@@ -32,7 +32,7 @@ class Steps:
     """
 
     def __init__(
-        self, conversion: Conversion, device: Device, options: Options, folder: pathlib.Path
+        self, conversion: Conversion, device: Device, options: TuneOptions, folder: pathlib.Path
     ):
         """Nothing is started yet."""
         self.made: Optional[BatchFile] = None

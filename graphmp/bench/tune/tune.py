@@ -14,16 +14,17 @@ from __future__ import annotations
 import pathlib
 import tempfile
 from dataclasses import replace
-from typing import Callable, Dict, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench import graphs
 from graphmp.bench.timing import schedule
+from graphmp.bench.timing.schedule import Tell
 from graphmp.bench.tune.halving import Halving, starting_point
 from graphmp.bench.tune.measure import measure
-from graphmp.bench.tune.options import Options
-from graphmp.bench.tune.steps import Steps
+from graphmp.bench.tune.options import TuneOptions
+from graphmp.bench.tune.steps import StepProcesses
 from graphmp.bench.tune.tuned import Tuned, fastest
 from graphmp.config import Config
 from graphmp.conversion.conversion import Conversion
@@ -34,7 +35,7 @@ from graphmp.policy import policy as policies
 from graphmp.policy.dtypes import is_in_half
 from graphmp.rewrite.decisions import decided, in_half
 from graphmp.rewrite.pipeline import Solver, rewrite
-from graphmp.rewrite.traces import Traces
+from graphmp.session.steps.traces import Traces
 from graphmp.tuning import files
 from graphmp.tuning.costs import (
     BYTES,
@@ -52,13 +53,12 @@ from graphmp.tuning.costs import (
 from graphmp.tuning.machine import this_machine
 
 _MEASURING, _COMPARING = 0.5, 0.25  # of the time; the rest is for regions, where they are timed
-Tell = Callable[[str, Optional[float]], None]
 
 
 def tune(
     conversion: Conversion,
     device: Device,
-    options: Options,
+    options: TuneOptions,
     output: pathlib.Path,
     tell: Tell = lambda what, ends: None,
 ) -> Tuned:
@@ -94,7 +94,7 @@ class _Tuner:
         self,
         conversion: Conversion,
         device: Device,
-        options: Options,
+        options: TuneOptions,
         output: pathlib.Path,
         folder: pathlib.Path,
         tell: Tell,
@@ -106,7 +106,7 @@ class _Tuner:
         self._options = options
         self._output = output
         self._folder = folder
-        self._steps = Steps(conversion, device, options, folder)
+        self._steps = StepProcesses(conversion, device, options, folder)
         self._tell = tell
         self._found = found
         self._traces: Optional[Traces] = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -15,11 +14,10 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.structure.view import GraphView
 from graphmp.naming import in_body, places
 from graphmp.policy.dtypes import HALF, dtype_text
-from graphmp.wording import printable
+from graphmp.wording import nearest, printable
 
 _DTYPES = ("T", "Ta", "dtype")  # the dtype attribute of a node, the first that it has
 _HALF_BORDER = "#1565c0"
-_MOST_COMPARED = 20000  # names; difflib takes about a second for as many
 
 
 class _DotSide(NamedTuple):
@@ -92,24 +90,16 @@ def _find(diff: Reviewed, path: str) -> Tuple[BodyPair, Optional[str], Optional[
 
 
 def _close(diff: Reviewed, path: str) -> str:
-    """The names most similar to a wrong one.
-
-    In a large graph only among those with a common end.
-    """
-    paths = list(
-        dict.fromkeys(
+    """The names most similar to a wrong one, in words."""
+    close = nearest(
+        path,
+        (
             in_body(body.name, name)
             for body in diff.bodies
             for view in (body.after, body.before)
             for name in view.nodes
-        )
+        ),
     )
-    if len(paths) > _MOST_COMPARED:
-        end, start = path.rpartition("/")[2], path.partition("/")[0]
-        paths = [name for name in paths if name.endswith(end) or name.startswith(start + "/")][
-            :_MOST_COMPARED
-        ]
-    close = difflib.get_close_matches(path, paths)
     return (
         "; names like it are %s" % ", ".join(map(printable, close))
         if close

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict
 
 from graphmp.compare.changes import Change
-from graphmp.compare.patterns import Pattern
+from graphmp.compare.patterns import ChangePattern
 from graphmp.compare.review.reviewed import Reviewed
 
 SCHEMA = "graphmp.diff/1"
@@ -39,7 +39,7 @@ def _change(change: Change) -> Dict[str, Any]:
     return {name: getattr(change, name) for name in names}
 
 
-def _pattern(pattern: Pattern) -> Dict[str, Any]:
+def _pattern(pattern: ChangePattern) -> Dict[str, Any]:
     row = {
         name: getattr(pattern, name)
         for name in ("text", "category", "part", "before", "after", "kind", "reason")

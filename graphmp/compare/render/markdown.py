@@ -9,7 +9,7 @@ import html
 import re
 from typing import Iterator, List, Tuple
 
-from graphmp.compare.patterns import Pattern
+from graphmp.compare.patterns import ChangePattern
 from graphmp.compare.render.text import MOST_GROUPS, group_row, more_row, rows, summary
 from graphmp.compare.review import importance, words
 from graphmp.compare.review.reviewed import Reviewed
@@ -89,7 +89,7 @@ def _by_category(diff: Reviewed) -> Iterator[str]:
             yield _sign(pattern, diff.has_report) + " " + printable(text)
 
 
-def _sign(pattern: Pattern, has_report: bool) -> str:
+def _sign(pattern: ChangePattern, has_report: bool) -> str:
     """`!` for unexplained changes, as in a context diff, else `+`, `-` or nothing."""
     first = pattern.changes[0]
     if has_report and not pattern.reason:

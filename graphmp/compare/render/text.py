@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Iterator, List, NamedTuple, Optional, Sequence
 
 from graphmp.compare import categories
-from graphmp.compare.patterns import Pattern
+from graphmp.compare.patterns import ChangePattern
 from graphmp.compare.review import importance, words
 from graphmp.compare.review.reviewed import Reviewed
-from graphmp.wording import more, plural, printable
+from graphmp.wording import labelled, more, plural, printable
 
 HEAD, ROW, SUMMARY, HEADING, BLANK = "head", "row", "summary", "heading", "blank"
 CHANGE, ADDED, REMOVED, REWIRED, UNEXPLAINED = (
@@ -64,7 +64,7 @@ def _summary(diff: Reviewed) -> Iterator[Line]:
     if diff.summary is not None:
         yield Line(BLANK, "")
         yield from (
-            Line(HEAD if number == 0 else ROW, printable("%-12s %s" % row))
+            Line(HEAD if number == 0 else ROW, printable(labelled(*row)))
             for number, row in enumerate(words.rows(diff.summary))
         )
 
@@ -94,7 +94,7 @@ def _sections(diff: Reviewed) -> Iterator[Line]:
             yield Line(CHANGE, "  " + more_row(section.groups[MOST_GROUPS:]))
 
 
-def _changes(diff: Reviewed, patterns: Sequence[Pattern], expand: bool) -> Iterator[Line]:
+def _changes(diff: Reviewed, patterns: Sequence[ChangePattern], expand: bool) -> Iterator[Line]:
     counts = diff.counts()
     category = ""
     for pattern in patterns:
@@ -133,7 +133,7 @@ def side(part: str, value: Optional[str]) -> str:
     return "" if value is None else " ".join(filter(None, (part, value)))
 
 
-def rows(pattern: Pattern, expand: bool) -> List[str]:
+def rows(pattern: ChangePattern, expand: bool) -> List[str]:
     """The line of a pattern, or a line for each of its changes."""
     if expand or len(pattern.changes) == 1:
         return [_row(c.path, c.part, c.before, c.after, c.reason, 1) for c in pattern.changes]
@@ -166,7 +166,7 @@ def group_row(group: importance.PatternGroup) -> str:
     return "  ".join(filter(None, (name, what, times, "# " + group.reason if group.reason else "")))
 
 
-def _what_of(pattern: Pattern) -> str:
+def _what_of(pattern: ChangePattern) -> str:
     """A change in words, after its category unless the change itself shows it."""
     change = pattern.changes[0]
     sides = (

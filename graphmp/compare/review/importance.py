@@ -13,7 +13,7 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from graphmp.compare import categories, kinds, roles
 from graphmp.compare.changes import BodyPair, Change
-from graphmp.compare.patterns import Pattern, stem
+from graphmp.compare.patterns import ChangePattern, stem
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.naming import SCOPE
 from graphmp.policy.policy import tensor_core_ops
@@ -49,7 +49,7 @@ _FOLDED = (CASTS, LOSS_SCALE, REST)
 class PatternGroup(NamedTuple):
     """Patterns with one meaning."""
 
-    patterns: Tuple[Pattern, ...]
+    patterns: Tuple[ChangePattern, ...]
 
     @property
     def changes(self) -> Tuple[Change, ...]:
@@ -91,7 +91,7 @@ class Section(NamedTuple):
 
 def sections(diff: Reviewed) -> Tuple[Section, ...]:
     """The sections of a diff, without empty ones."""
-    found: Dict[str, Dict[Tuple[str, ...], List[Pattern]]] = {name: {} for name in SECTIONS}
+    found: Dict[str, Dict[Tuple[str, ...], List[ChangePattern]]] = {name: {} for name in SECTIONS}
     worth, bodies = frozenset(tensor_core_ops()), {body.name: body for body in diff.bodies}
     for number, pattern in enumerate(diff.patterns()):
         name = _section(pattern.changes[0], diff, _op(pattern.changes[0], bodies) in worth)
@@ -133,7 +133,7 @@ def _op(change: Change, bodies: Mapping[str, BodyPair]) -> str:
     return str(node.op) if node is not None else ""
 
 
-def _together(pattern: Pattern, section: str, diff: Reviewed) -> Optional[Tuple[str, ...]]:
+def _together(pattern: ChangePattern, section: str, diff: Reviewed) -> Optional[Tuple[str, ...]]:
     """The key of patterns that form a group; None for a single pattern."""
     change = pattern.changes[0]
     if section == UNEXPLAINED:
@@ -167,7 +167,7 @@ def _scope(path: str) -> str:
 
 
 def _ordered(
-    section: str, groups: Dict[Tuple[str, ...], List[Pattern]], diff: Reviewed
+    section: str, groups: Dict[Tuple[str, ...], List[ChangePattern]], diff: Reviewed
 ) -> Tuple[PatternGroup, ...]:
     """The loss scale's in the order of its path; others by the bytes that the nodes move.
 

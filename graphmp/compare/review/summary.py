@@ -13,8 +13,7 @@ from graphmp.compare.review.coverage import Coverage, coverage
 from graphmp.compare.review.flow import Flow, flows
 from graphmp.compare.review.stayed import Stayed, stayed_float32
 from graphmp.compare.review.work import Work
-from graphmp.graph.state.variables import variables
-from graphmp.policy.dtypes import FLOAT32
+from graphmp.graph.state.variables import float32_kept
 from graphmp.verify import Claim
 
 
@@ -149,18 +148,11 @@ def summarise(diff: Comparison, work: Dict[str, Work], is_write: Callable[[str],
         reported=_reported(diff.report) if diff.report is not None else None,
         coverage=counted,
         stayed=stayed_float32(work, diff.kept) if counted.dtype else Stayed(),
-        variables=_variables(before, after),
+        variables=float32_kept(before.graph_def, after.graph_def),
         flows=flows(diff.bodies[0].after, is_write),
         claims=diff.claims,
         unexplained=len(diff.unexplained),
         stale=len(diff.stale),
-    )
-
-
-def _variables(before: Any, after: Any) -> Tuple[int, int]:
-    names = {v.name for v in variables(before.graph_def) if v.dtype == FLOAT32}
-    return len(names), sum(
-        v.name in names and v.dtype == FLOAT32 for v in variables(after.graph_def)
     )
 
 

@@ -10,6 +10,13 @@ from graphmp.graph.state.state_kinds import PASS_HANDLES, kind, takes
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import MAY_BE_STATE, OVERWRITES, READS, UPDATE_PREFIXES, VARIABLE_OPS
 
+_HALF = (tf.float16, tf.bfloat16)
+
+
+def is_half(dtype: Any) -> bool:
+    """Whether a dtype of TensorFlow's is a half precision."""
+    return dtype in _HALF
+
 
 def is_update(op: Any) -> bool:
     """Whether an op is an optimizer's update kernel."""

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.values import strings
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.op_sets import SAVES, VARIABLE_OPS
 
 _ABSENT = tf.AttrValue()  # node.attr["x"] would add an empty x to the graph
@@ -36,6 +37,12 @@ def variables(graph_def: tf.GraphDef) -> List[Variable]:
         Variable(node.name, node.op, node.attr.get("dtype", _ABSENT).type, _shape(node))
         for node in nodes
     ]
+
+
+def float32_kept(before: tf.GraphDef, after: tf.GraphDef) -> Tuple[int, int]:
+    """The number of float32 variables in the original, and of those float32 after conversion."""
+    names = {v.name for v in variables(before) if v.dtype == FLOAT32}
+    return len(names), sum(v.name in names and v.dtype == FLOAT32 for v in variables(after))
 
 
 def saved_names(view: GraphView) -> Set[str]:

@@ -6,7 +6,7 @@ from typing import AbstractSet, Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.edit.cloning import FUNCTION_SUFFIX
+from graphmp.graph.edit.cloning import remove_copies
 from graphmp.graph.io.messages import parse, serialize
 from graphmp.graph.structure.view import parse_input
 from graphmp.naming import SCOPE
@@ -43,11 +43,7 @@ def exported(
         ]
         del graph_def.node[:]
         graph_def.node.extend(nodes)
-        functions = [
-            f for f in graph_def.library.function if not f.signature.name.endswith(FUNCTION_SUFFIX)
-        ]
-        del graph_def.library.function[:]
-        graph_def.library.function.extend(functions)
+        remove_copies(graph_def.library)
         result = tf.train.export_meta_graph(graph=graph, graph_def=graph_def)
     if wanted is not None:
         _trim(result)

@@ -1,1 +1,1 @@
-"""Sessions that train a graph for audit, bench, the full check and memory measurements."""
+"""Training steps run and measured, for audit, bench, tuning and the full check."""

@@ -6,7 +6,7 @@ import zlib
 
 import tensorflow.compat.v1 as tf
 
-_CHANNELS_FIRST = (b"NCHW", b"NCDHW")
+from graphmp.policy.layout import is_channels_first
 
 
 def seeded(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
@@ -37,10 +37,7 @@ def unoptimised(graph_def: tf.GraphDef) -> tf.ConfigProto:
     A graph with channels-first convolutions keeps the layout optimizer: a CPU needs it for them.
     """
     config = tf.ConfigProto()
-    if any(
-        "data_format" in node.attr and node.attr["data_format"].s in _CHANNELS_FIRST
-        for node in graph_def.node
-    ):
+    if any(map(is_channels_first, graph_def.node)):
         config.graph_options.rewrite_options.optimizers.append("layout")
     else:
         config.graph_options.rewrite_options.disable_meta_optimizer = True

@@ -11,10 +11,10 @@ from graphmp.config import Config
 from graphmp.graph.io.messages import serialize
 from graphmp.policy.traits import MOVES_NOTHING
 from graphmp.report.facts import half_ops
-from graphmp.rewrite.traces import Traces
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.steps import casts
 from graphmp.session.steps.traced_tensors import tensors_in
+from graphmp.session.steps.traces import Traces
 from graphmp.session.tuned.tracing import Tracing
 from graphmp.session.tuned.turn import nodes_of
 from graphmp.tuning import files

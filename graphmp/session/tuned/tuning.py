@@ -14,12 +14,12 @@ the conversion by bytes until there is a verdict.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from dataclasses import replace
 from typing import Any, Callable, FrozenSet, Hashable, List, Optional, Sequence, Tuple
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError, said
@@ -35,7 +35,7 @@ from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.shared_shapes import SharedShapes
 from graphmp.session.tuned.streams import Draws, RandomStreams, Replay
 from graphmp.session.tuned.tracing import Trace, Tracing
-from graphmp.session.tuned.turn import Request, Turn, nodes_of
+from graphmp.session.tuned.turn import DrawingTurn, Request, TimedTurn, Turn, nodes_of
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, MOST_ROUNDS, MOST_STEPS, Turns, steps_of
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs, Time
@@ -54,46 +54,6 @@ _KEPT = "the next run takes what was measured from %s"
 _OTHER_GRAPH = "%s: not used, it is of another graph"
 _OTHER_BATCH = "%s: not used, its batches were of %s, these are of %s"
 _UNFINISHED = "not tuned: it ended after %d training steps; %d to %d that are alike are needed"
-
-
-class _Drawing(Turn):
-    """A run while its graph is being tuned, whose random numbers the other variants will draw."""
-
-    def __init__(self, tuning: Tuning, request: Request, variant: str):
-        super().__init__(tuning.conversion(variant))
-        self.variant = variant
-        self._tuning, self._request = tuning, request
-        self._draws = tuning.draws(request, variant)
-        self.extra = list(self._draws.fetches)
-
-    def ends(self, values: Sequence[Any]) -> None:
-        self._tuning.drew(self._request.session, self.variant, self._draws, values)
-
-
-class _Timed(_Drawing):
-    """A training step that is timed, or traced."""
-
-    def __init__(self, tuning: Tuning, request: Request, variant: str, traced: bool):
-        super().__init__(tuning, request, variant)
-        self._of_draws = len(self.extra)
-        self.extra += tuning.shapes(request)
-        self._seconds = 0.0
-        if traced and request.timed:
-            self.trace = tf.RunMetadata()
-
-    def timed(self, run: Callable[[], Any]) -> Any:
-        began = self._tuning.now()
-        results = run()
-        self._seconds = self._tuning.now() - began
-        return results
-
-    def ends(self, values: Sequence[Any]) -> None:
-        super().ends(values[: self._of_draws])
-        shapes = values[self._of_draws :]
-        self._tuning.stepped(self._request, self._seconds, shapes, self.trace)
-
-    def fails(self, error: BaseException) -> Optional[Turn]:
-        return self._tuning.failed(error, self.variant)
 
 
 class Tuning:
@@ -253,16 +213,32 @@ class Tuning:
             variant = self.current if request.trains else self.main
             self._tell_streams()
             self._streams.catch_up(request.session, variant, self._replay)
-            if not request.trains:
-                return _Drawing(self, request, variant)
-            self._stepping = True
-            traced = self._tracing is not None and self._tracing.traces
-            return _Timed(self, request, variant, traced)
+            return self._turn(request, variant)
+
+    def _turn(self, request: Request, variant: str) -> Turn:
+        """The turn of a run before there is a verdict."""
+        draws = self._draws(request, variant)
+        drew = functools.partial(self._drew, request.session, variant, draws)
+        if not request.trains:
+            return DrawingTurn(self.conversion(variant), draws, drew)
+        self._stepping = True
+        turn = TimedTurn(
+            self.conversion(variant),
+            draws,
+            drew,
+            self._shapes_of(request),
+            self.now,
+            functools.partial(self._stepped, request),
+            functools.partial(self._failed, variant),
+        )
+        if self._tracing is not None and self._tracing.traces and request.timed:
+            turn.trace = tf.RunMetadata()
+        return turn
 
     def _use_earlier(self, request: Request) -> None:
         """Decide by the costs of an earlier run, if its batches were as large."""
         if not self.steps:
-            self._batch_size = _batch_size(request)
+            self._batch_size = request.batch_size
         costs, self._earlier = self._earlier, None
         if costs is None:
             return
@@ -293,7 +269,7 @@ class Tuning:
             names = {name: nodes.stand_ins.names for name, nodes in variants.items()}
             self._streams.set_variants(names, self._hidden)
 
-    def draws(self, request: Request, variant: str) -> Draws:
+    def _draws(self, request: Request, variant: str) -> Draws:
         """The random numbers that a run draws."""
         assert self._streams is not None  # there is a conversion
         stand_ins = nodes_of(self.conversion(variant)).stand_ins
@@ -302,18 +278,18 @@ class Tuning:
         )
         return self._streams.draws(variant, tuple(map(stand_ins.op, request.ops)), fed)
 
-    def drew(self, session: Any, variant: str, draws: Draws, values: Sequence[Any]) -> None:
+    def _drew(self, session: Any, variant: str, draws: Draws, values: Sequence[Any]) -> None:
         """A run has drawn random numbers, with the values of `draws.fetches`."""
         with self._lock:
             if self._streams is not None:
                 self._streams.drew(session, variant, draws, values)
 
-    def shapes(self, request: Request) -> List[Any]:
+    def _shapes_of(self, request: Request) -> List[Any]:
         """The shapes to fetch with a run."""
         assert self._shapes is not None  # there is a conversion
         return self._shapes.of(request.ops, frozenset(tensor.op for tensor, _ in request.feeds))
 
-    def stepped(
+    def _stepped(
         self,
         request: Request,
         seconds: float,
@@ -332,7 +308,7 @@ class Tuning:
             self._stepping = False
             if self.verdict is not None:
                 return
-            kind = _kind(request, shapes)
+            kind = request.kind(shapes)
             if self._tracing is not None:
                 self._traced(self._tracing, kind, request, trace)
             elif self._turns is not None:
@@ -387,7 +363,7 @@ class Tuning:
         self._forgotten += 1
         return True
 
-    def failed(self, error: BaseException, variant: str) -> Optional[Turn]:
+    def _failed(self, variant: str, error: BaseException) -> Optional[Turn]:
         """A training step raised an error; returns the turn in which to repeat it, if any."""
         with self._lock:
             self._stepping = False
@@ -436,22 +412,6 @@ class Tuning:
             self._owner.kept(text)
 
 
-def _batch_size(request: Request) -> Optional[int]:
-    """The first dimension of what is fed, if it is one; None for a pipeline."""
-    sizes = {np.shape(value)[0] for _, value in request.feeds if np.ndim(value)}
-    return int(sizes.pop()) if len(sizes) == 1 else None
-
-
 def _time(seconds: float, samples: int) -> Time:
     nanoseconds = 1e9 * seconds
     return Time(nanoseconds, nanoseconds, nanoseconds, samples)
-
-
-def _kind(request: Request, shapes: Sequence[Any]) -> Hashable:
-    """What makes two runs equal: their session, fetches, and the shapes of what they are fed."""
-    return (
-        id(request.session),
-        tuple(sorted(op.name for op in request.ops)),
-        tuple(sorted((tensor.name, np.shape(value)) for tensor, value in request.feeds)),
-        tuple(tuple(np.asarray(shape).tolist()) for shape in shapes),
-    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Hashable, List, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.live.nodes import LiveNodes, unconverted
+from graphmp.session.tuned.streams import Draws
 
 _UNCONVERTED = unconverted()
 
@@ -28,6 +30,25 @@ class Request(NamedTuple):
     feeds: Sequence[Tuple[Any, Any]]
     trains: bool
     timed: bool
+
+    @property
+    def batch_size(self) -> Optional[int]:
+        """The first dimension of what is fed, if it is one; None for a pipeline."""
+        sizes = {np.shape(value)[0] for _, value in self.feeds if np.ndim(value)}
+        return int(sizes.pop()) if len(sizes) == 1 else None
+
+    def kind(self, shapes: Sequence[Any]) -> Hashable:
+        """What makes two runs equal: their session, fetches, and the shapes of what they are fed.
+
+        Args:
+            shapes: those of what a pipeline gave.
+        """
+        return (
+            id(self.session),
+            tuple(sorted(op.name for op in self.ops)),
+            tuple(sorted((tensor.name, np.shape(value)) for tensor, value in self.feeds)),
+            tuple(tuple(np.asarray(shape).tolist()) for shape in shapes),
+        )
 
 
 class Turn:
@@ -61,6 +82,69 @@ class Turn:
     def fails(self, error: BaseException) -> Optional[Turn]:
         """The run raised an error; returns the turn in which to repeat it, if any."""
         return None
+
+
+class DrawingTurn(Turn):
+    """A run while its graph is being tuned, whose random numbers the other variants will draw."""
+
+    def __init__(
+        self,
+        conversion: Optional[LiveConversion],
+        draws: Draws,
+        drew: Callable[[Sequence[Any]], None],
+    ):
+        super().__init__(conversion)
+        self.extra = list(draws.fetches)
+        self._drew = drew
+
+    def ends(self, values: Sequence[Any]) -> None:
+        self._drew(values)
+
+
+class TimedTurn(DrawingTurn):
+    """A training step that is timed, or traced."""
+
+    def __init__(
+        self,
+        conversion: Optional[LiveConversion],
+        draws: Draws,
+        drew: Callable[[Sequence[Any]], None],
+        shapes: Sequence[Any],
+        clock: Callable[[], float],
+        stepped: Callable[[float, Sequence[Any], Optional[tf.RunMetadata]], None],
+        failed: Callable[[BaseException], Optional[Turn]],
+    ):
+        """Nothing runs yet.
+
+        Args:
+            conversion: as in `Turn`.
+            draws: the random numbers that the run draws.
+            drew: receives their values.
+            shapes: what is fetched besides.
+            clock: in seconds.
+            stepped: receives the run's seconds, the values of `shapes`, and the trace.
+            failed: receives an error; returns the turn in which to repeat the step, if any.
+        """
+        super().__init__(conversion, draws, drew)
+        self._of_draws = len(self.extra)
+        self.extra += shapes
+        self._clock = clock
+        self._seconds = 0.0
+        self._stepped = stepped
+        self._failed = failed
+
+    def timed(self, run: Callable[[], Any]) -> Any:
+        began = self._clock()
+        results = run()
+        self._seconds = self._clock() - began
+        return results
+
+    def ends(self, values: Sequence[Any]) -> None:
+        super().ends(values[: self._of_draws])
+        self._stepped(self._seconds, values[self._of_draws :], self.trace)
+
+    def fails(self, error: BaseException) -> Optional[Turn]:
+        return self._failed(error)
 
 
 def nodes_of(conversion: Optional[LiveConversion]) -> LiveNodes:

@@ -6,7 +6,7 @@ import pytest
 
 from graphmp.bench.kernels import tensor_cores
 from graphmp.bench.kernels.shares import shares
-from graphmp.bench.options import Options
+from graphmp.bench.options import BenchOptions
 from graphmp.bench.render import text
 from graphmp.config import Config
 from graphmp.doctor.devices import Device
@@ -39,12 +39,12 @@ def test_a_converted_graph_is_traced_as_it_is(conversion, tmp_path):
     training = tensor_cores.losses(conversion.meta_graph, Config.make())
     assert {"graphmp/loss_scale/update/new_scale"} < set(training[0]["updates"])
     found = tensor_cores.traced(
-        conversion.meta_graph, training, "converted.meta", Options(batch_sizes=(4, 8))
+        conversion.meta_graph, training, "converted.meta", BenchOptions(batch_sizes=(4, 8))
     )
     assert found.graph_def == conversion.meta_graph.graph_def
     assert shares(found.run_metadata, found.graph_def).products > 0
     with pytest.raises(GraphmpError, match="GMP023: x: no training step"):
-        tensor_cores.traced(conversion.meta_graph, [], "x", Options())
+        tensor_cores.traced(conversion.meta_graph, [], "x", BenchOptions())
 
 
 @pytest.mark.unit

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphmp.bench.bench import FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED, BenchRun
-from graphmp.bench.options import Options
+from graphmp.bench.options import BenchOptions
 from graphmp.bench.render import text
 from graphmp.bench.timing import schedule, turns
 from graphmp.bench.timing.schedule import LEAST_ROUNDS, Schedule
@@ -46,7 +46,7 @@ def rounds_of(monkeypatch, seconds, share, **options):
         runs,
         "",
         machine,
-        Options(**options),
+        BenchOptions(**options),
         share,
         lambda seconds: left.append((machine.now, seconds)),
     )

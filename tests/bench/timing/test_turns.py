@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphmp.bench.bench import FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED, BenchRun
-from graphmp.bench.options import Options
+from graphmp.bench.options import BenchOptions
 from graphmp.bench.processes.processes import Trouble
 from graphmp.bench.timing import turns
 
@@ -37,7 +37,7 @@ BOTH = FIT[:2]
 
 def test_rounds_are_interleaved():
     script, told = Script(), []
-    found = turns.timed(FIT, "", script, Options(rounds=3, steps=2), 1.0, told.append)
+    found = turns.timed(FIT, "", script, BenchOptions(rounds=3, steps=2), 1.0, told.append)
     steps = [variant for order, variant in script.asked if order == "steps"]
     assert steps == [
         FLOAT32,
@@ -60,7 +60,7 @@ def test_rounds_are_interleaved():
 
 def test_sessions_that_do_not_fit_together_are_opened_one_by_one():
     script = Script(lambda order, asked: order == "open" and len(asked) == 2)
-    found = turns.timed(BOTH, "", script, Options(rounds=2, steps=2), 1.0, lambda left: None)
+    found = turns.timed(BOTH, "", script, BenchOptions(rounds=2, steps=2), 1.0, lambda left: None)
     assert script.asked[2] == ("ended", "")
     assert script.asked[3:] == [
         (order, name)
@@ -72,7 +72,12 @@ def test_sessions_that_do_not_fit_together_are_opened_one_by_one():
 
 def test_what_fits_alone_and_not_in_turn_is_a_result():
     found = turns.timed(
-        BOTH, "", Script(lambda order, asked: order == "steps"), Options(), 1.0, lambda left: None
+        BOTH,
+        "",
+        Script(lambda order, asked: order == "steps"),
+        BenchOptions(),
+        1.0,
+        lambda left: None,
     )
     assert [(each.status, each.message) for each in found] == [
         (OUT_OF_MEMORY, "alone it runs; beside the others: OOM")

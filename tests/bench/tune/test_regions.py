@@ -6,7 +6,7 @@ import pytest
 
 from graphmp.bench.tune import halving
 from graphmp.bench.tune.halving import Halving, starting_point
-from graphmp.bench.tune.regions import Part, narrowed
+from graphmp.bench.tune.regions import HalfPart, narrowed
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import BFLOAT16
 from graphmp.tuning.costs import Costs
@@ -37,7 +37,7 @@ def converted(names):
 
 
 def part(names=HALF):
-    return Part(GraphView(meta_graph(*LINES).graph_def), converted(names))
+    return HalfPart(GraphView(meta_graph(*LINES).graph_def), converted(names))
 
 
 def test_a_component_is_together_and_a_gradient_beside_its_forward_node():

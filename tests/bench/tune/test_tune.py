@@ -9,7 +9,7 @@ import pytest
 import graphmp
 from graphmp.bench.processes.processes import Trouble
 from graphmp.bench.tune import halving, measure, steps, tune
-from graphmp.bench.tune.options import Options
+from graphmp.bench.tune.options import TuneOptions
 from graphmp.bench.tune.tuned import fastest
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
@@ -23,7 +23,7 @@ from tests.support.benches import Local
 from tests.support.classifiers import half_already
 from tests.support.tiny import meta_graph
 
-QUICK = Options(seconds=1.0)
+QUICK = TuneOptions(seconds=1.0)
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def slow_node(conversion, local, monkeypatch):
     assert len(products) > 1
     by_hand = OneSlowNode({products[0]})
     monkeypatch.setattr(
-        steps.Steps, "timed", lambda self, graphs, seconds: by_hand.timed(graphs, seconds)
+        steps.StepProcesses, "timed", lambda self, graphs, seconds: by_hand.timed(graphs, seconds)
     )
     monkeypatch.setattr(halving, "_QUESTION", (0.0, 0.0))
     return products[0]
@@ -225,7 +225,7 @@ def slow_node(conversion, local, monkeypatch):
 
 def test_a_region_that_slows_the_step_down_stays_float32(conversion, slow_node, tmp_path):
     path = tmp_path / "x.costs"
-    found = tune.tune(conversion, CPU, Options(seconds=60.0), path)
+    found = tune.tune(conversion, CPU, TuneOptions(seconds=60.0), path)
     costs = files.read(str(path))
     assert found.kept == "regions" and slow_node in costs.float32_nodes
     assert costs.faster in ("bytes", "tuned") and costs.steps["regions"].nanoseconds > 0
@@ -244,5 +244,5 @@ def test_regions_that_cannot_be_timed_leave_what_was_measured(
         raise GraphmpError("GMP024", "the step does not run")
 
     monkeypatch.setattr(halving.Halving, "_asked", refuses)
-    found = tune.tune(conversion, CPU, Options(seconds=3.0), tmp_path / "x.costs")
+    found = tune.tune(conversion, CPU, TuneOptions(seconds=3.0), tmp_path / "x.costs")
     assert found.note == "GMP024: the step does not run" and found.costs.faster

@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch, files):
     monkeypatch.setattr(run, "Process", Local)
     monkeypatch.setattr(accumulation, "errors", sums)
     monkeypatch.setattr(terminal, "_AT_ONCE", math.inf)  # no progress, however busy the machine is
-    monkeypatch.setattr(device, "cpu_flags", lambda: frozenset(("avx512_bf16", "amx_bf16")))
+    monkeypatch.setattr(device, "bfloat16_instructions", lambda: ["AMX_BF16", "AVX512_BF16"])
     # TensorFlow's own pass converts nothing to bfloat16 on a CPU without AVX512.
     monkeypatch.setattr(graphs, "is_in_half", lambda graph_def: True)
     return tmp_path

@@ -131,7 +131,7 @@ def test_the_default_dtype_is_what_is_fast(folder, capfd, monkeypatch):
     )
     assert given["compute_dtype"] == "float16" and given["flags"]["loss_scale"] == 128
     assert given["notes"][0].startswith("float16 is emulated on a CPU")
-    monkeypatch.setattr(device, "cpu_flags", lambda: frozenset(("avx2",)))
+    monkeypatch.setattr(device, "bfloat16_instructions", list)
     assert benched(capfd, "train.meta", "--batch_sizes=4")["compute_dtype"] == "float16"
 
 

@@ -47,6 +47,6 @@ def test_tensor_cores_are_looked_for_in_the_converted_graph(folder, capfd, monke
 )
 def test_the_verdict_is_the_exit_status(folder, capfd, monkeypatch, status, following):
     monkeypatch.setattr(device, "find", lambda: Device("V100", (7, 0)))
-    monkeypatch.setattr(products, "verify", lambda *_: products.Verdict([], status))
+    monkeypatch.setattr(products, "verify", lambda *_: products.TensorCoreUse([], status))
     found, out, _ = command(capfd, "bench", "train.meta", "--verify_tensor_cores")
     assert found == status and out.splitlines()[-1] == "next         " + following

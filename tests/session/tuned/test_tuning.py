@@ -13,9 +13,8 @@ import graphmp
 from graphmp.errors import GraphmpError
 from graphmp.session.live.live_graph import known_live_graph
 from graphmp.session.tuned import tracing
-from graphmp.session.tuned import tuning as module
 from graphmp.session.tuned.measurement import Measurement
-from graphmp.session.tuned.turn import Request
+from graphmp.session.tuned.turn import Request, TimedTurn
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, steps_of
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tuning import files
@@ -217,14 +216,14 @@ class Skipping:
 def test_a_step_that_runs_out_of_memory_is_repeated(graph, monkeypatch):
     build()
     session, _ = tuned(graph, FLOAT32)
-    whole = module._Timed.timed
+    whole = TimedTurn.timed
 
     def short_of_memory(turn, run):
-        if turn.variant == FLOAT32:
+        if turn.conversion is None:  # float32
             raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
         return whole(turn, run)
 
-    monkeypatch.setattr(module._Timed, "timed", short_of_memory)
+    monkeypatch.setattr(TimedTurn, "timed", short_of_memory)
     with session:
         assert len(losses(session, 3)) == 3
         assert session.run("global_step:0") == 3

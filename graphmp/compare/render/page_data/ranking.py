@@ -6,7 +6,7 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 from graphmp.compare import kinds
 from graphmp.compare.changes import Change
-from graphmp.compare.patterns import Pattern, patterns
+from graphmp.compare.patterns import ChangePattern, patterns
 from graphmp.compare.review import importance
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.policy.policy import tensor_core_ops
@@ -25,7 +25,7 @@ class Ranked(NamedTuple):
         of_kept: the index of the pattern of each node that stayed float32.
     """
 
-    patterns: Sequence[Pattern]
+    patterns: Sequence[ChangePattern]
     of_change: List[int]
     of_kept: List[int]
 
@@ -56,7 +56,7 @@ def ranked(diff: Reviewed) -> Ranked:
     )
 
 
-def _of(sections: Sequence[importance.Section], names: Sequence[str]) -> Iterator[Pattern]:
+def _of(sections: Sequence[importance.Section], names: Sequence[str]) -> Iterator[ChangePattern]:
     """The patterns of some sections."""
     return (
         pattern
@@ -67,7 +67,9 @@ def _of(sections: Sequence[importance.Section], names: Sequence[str]) -> Iterato
     )
 
 
-def _stayed(kept: Sequence[Change], diff: Reviewed) -> Tuple[List[Pattern], List[Pattern]]:
+def _stayed(
+    kept: Sequence[Change], diff: Reviewed
+) -> Tuple[List[ChangePattern], List[ChangePattern]]:
     """The patterns of nodes that stayed float32, by the bytes that they move, else by kind.
 
     Matmuls and convolutions are separate.
@@ -75,11 +77,11 @@ def _stayed(kept: Sequence[Change], diff: Reviewed) -> Tuple[List[Pattern], List
     worth, work = frozenset(tensor_core_ops()), diff.work
     order = {kind: index for index, kind in enumerate(kinds.STAYED)}
 
-    def rank(pattern: Pattern) -> Tuple[int, int, int]:
+    def rank(pattern: ChangePattern) -> Tuple[int, int, int]:
         moved = sum(work[change.path].bytes for change in pattern.changes if change.path in work)
         return -moved, order.get(pattern.kind, len(order)), -len(pattern.changes)
 
-    def is_matmul(pattern: Pattern) -> bool:
+    def is_matmul(pattern: ChangePattern) -> bool:
         return pattern.changes[0].path in work and work[pattern.changes[0].path].op in worth
 
     found = sorted(patterns(kept), key=rank)

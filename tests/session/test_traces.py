@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.framework.function import Defun
 
 import graphmp
-from graphmp.rewrite.traces import Traces
+from graphmp.session.steps.traces import Traces
 from graphmp.tuning import files
 from graphmp.tuning.assemble import Ran, TracedStep
 from tests.support.costed import MACHINE

@@ -18,7 +18,7 @@ from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.tuning.assemble import (
     Assembled,
-    Node,
+    MeasuredNode,
     Ran,
     TracedStep,
     added_up,
@@ -162,10 +162,10 @@ class Traces:
             nodes[path] = Ran(before + ran.nanoseconds, ran.op)
         return step._replace(nodes=nodes)
 
-    def _nodes(self) -> Dict[str, Node]:
+    def _nodes(self) -> Dict[str, MeasuredNode]:
         """The nodes of a step that have a float32 type; those of functions by their paths."""
         step = self._graph.view.ancestors(self._targets)
-        found: Dict[str, Node] = {}
+        found: Dict[str, MeasuredNode] = {}
         for body, graph in self._bodies.items():
             for name in graph.view.nodes:
                 path = in_body(body, name)
@@ -174,11 +174,11 @@ class Traces:
                     found[path] = self._node(body, name, step)
         return found
 
-    def _node(self, body: str, name: str, step: AbstractSet[str]) -> Node:
+    def _node(self, body: str, name: str, step: AbstractSet[str]) -> MeasuredNode:
         graph = self._bodies[body]
         view = graph.view
         readers = {consumer.node for consumer in view.consumers(name)}
-        return Node(
+        return MeasuredNode(
             signature_in(graph, name),
             tuple(in_body(body, port.node) for port in view.inputs(name)),
             tuple(in_body(body, reader) for reader in (readers if body else readers & step)),
