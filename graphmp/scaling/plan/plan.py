@@ -61,15 +61,24 @@ def plan_scaling(
     loops = list(plan_loops(graph, losses, config, allow, returning))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
     left = [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)]
-    plan = planned(graph, left, config, allow, warnings, returning)
+    inside, unscaled = plan_functions(graph, steps, config, allow, warnings, returning)
+    apart = {call for each in inside for call in each.body.calls}
+    plan = planned(graph, left, config, allow, warnings, returning, apart)
     float32 = {
         **plan.float32,
         **{name: reason for loop in loops for name, reason in loop.plan.float32.items()},
     }
-    inside, unscaled = plan_functions(graph, steps, config, allow, warnings, returning)
     skips = without(plan.skips, loops)
     behind = (
-        behind_calls(graph, inside, skips, config, allow, warnings)
+        behind_calls(
+            graph,
+            inside,
+            skips,
+            config,
+            allow,
+            warnings,
+            {name for loss in left for name in loss.direct},
+        )
         if config.loss_scale == "dynamic" and inside
         else {}
     )
