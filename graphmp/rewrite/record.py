@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+import re
+from types import MappingProxyType
+from typing import (
+    AbstractSet,
+    Any,
+    Counter,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+)
 
 from graphmp.errors import warning
-from graphmp.naming import SCOPE, in_body
+from graphmp.naming import SCOPE, function_of, in_body
 from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.policy.reason import Done, Reason
 from graphmp.report.record import Kept, Record
@@ -81,6 +94,7 @@ def record(
     painted: Sequence[Notes],
     done: List[Done],
     prediction: Optional[Prediction] = None,
+    idle: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
 ) -> Record:
     """The record of a rewrite.
 
@@ -90,10 +104,13 @@ def record(
         painted: the notes on each body.
         done: all changes.
         prediction: times by --costs; None without.
+        idle: gradient code whose gradients train nothing, by the path of its start; none in
+            bfloat16, which has the range of float32.
     """
     trains = bool(scaled.losses) or any(row["code"] == "GMP110" for row in scaled.warnings)
     warnings = [row for row in special.warnings if row["code"] != "GMP105" or not trains]
     warnings += scaled.warnings
+    warnings += _idle(idle, {row.node for row in done if row.did == "painted"})
     unknown = [name for notes in painted for name in notes.unknown]
     if unknown:
         text = (
@@ -111,6 +128,26 @@ def record(
         float32=[row for notes in painted for row in notes.float32],
         costs=_costs(prediction, [notes.timed for notes in painted if notes.timed is not None]),
     )
+
+
+def _idle(idle: Mapping[str, AbstractSet[str]], half: AbstractSet[str]) -> Iterator[Dict[str, str]]:
+    """Gradient code in half precision that no scale reaches; reported once."""
+    left = [start for start, nodes in idle.items() if nodes & half]
+    if left:
+        text = (
+            "gradients that are taken from here train nothing (%d such calls): no scale keeps those"
+            " below 6e-8 from vanishing in float16; %s"
+        )
+        yield warning("GMP110", left[0], text % (len(left), _cure(left)))
+
+
+def _cure(starts: Sequence[str]) -> str:
+    """The flag that cures idle gradient code; no rule for nodes names a function."""
+    scopes = list(dict.fromkeys(re.escape(start.rpartition("/")[0]) for start in starts))
+    if not all(scopes) or any(function_of(start) != start for start in starts):
+        return "--compute_dtype=bfloat16 has the range of float32"
+    one = scopes[0] if len(scopes) == 1 else "(%s)" % "|".join(scopes)
+    return "--keep_float32='^%s/' computes them in float32" % one
 
 
 def _costs(prediction: Optional[Prediction], timed: Sequence[Timed]) -> Dict[str, Any]:

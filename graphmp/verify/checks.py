@@ -58,6 +58,17 @@ class Checks:
                 return OnSide(found["here"], (source(self._view, found["predicate"]), side))
         return None
 
+    def trains_on(self, port: Port) -> Optional[OnSide]:
+        """A flag that holds only on one side of a conditional; None for any other."""
+        for template, side in (("trains_if_true", 1), ("trains_if_false", 0)):
+            found = self._matcher.match(template, port)
+            if found is not None and self._on_sides(found["value"]) == found["predicate"]:
+                self._matcher.keep(found)
+                self._matcher.used.add(found["predicate"].node)
+                here = self._on_sides(found["here"])
+                return OnSide(here, (source(self._view, found["predicate"]), side))
+        return None
+
     def lie_on(self, ports: Iterable[Port], side: Tuple[Port, int]) -> bool:
         """Whether outputs exist only on one side of a conditional."""
         return all(

@@ -6,7 +6,7 @@ from typing import Dict, Iterable, Optional
 
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import BOOL
-from graphmp.verify.formulas import AllOf, AnyOf, Finite, Flag, mentioned, said_finite
+from graphmp.verify.formulas import AllOf, AnyOf, Finite, Flag, Taken, mentioned, said_finite
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Sides
@@ -64,7 +64,10 @@ class Flags:
             if found is not None:
                 flags = [self.of(found[side]) for side in ("a", "b")]
                 known = [flag for flag in flags if flag is not None]
-                wrong = kind is AnyOf and self._same_call(known)
+                wrong = kind is AnyOf and (
+                    self._same_call(known)
+                    or any(self._holds_elsewhere(found[side]) for side in ("a", "b"))
+                )
                 return None if len(known) < 2 or wrong else kind(tuple(known))
         every = self._matcher.take("all_finite", port)
         if every is not None:
@@ -79,6 +82,10 @@ class Flags:
                 and self._scales.checks.lie_on(said_finite(there), on_side.side)
                 else None
             )
+        alone = self._scales.checks.trains_on(port)
+        if alone is not None:
+            there = self.of(alone.here)
+            return None if there is None else AllOf((there, Taken(alone.side)))
         inside = self._matcher.take("in_branch", port)
         return None if inside is None else self.of(inside["predicate"])
 
@@ -89,6 +96,10 @@ class Flags:
             for flag in flags
         ]
         return bool(set.intersection(*calls)) if calls else False
+
+    def _holds_elsewhere(self, port: Port) -> bool:
+        """Whether a flag holds where its loss isn't trained, as nothing overflows there."""
+        return self._scales.checks.on_side(self._matcher.plain(port)) is not None
 
     def _none_skipped(self, found: Bindings) -> Optional[Flag]:
         """The flag behind a count of skipped steps, if it tells whether calls change the count."""

@@ -15,7 +15,7 @@ from graphmp.verify.erase import Erasure
 from graphmp.verify.formulas import mentioned
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher
-from graphmp.verify.scales import Scales
+from graphmp.verify.scales import DynamicScale, Scales
 from graphmp.verify.sides import Sides, fetched, is_built_anew
 
 _STOPS = MERGES | NEXT_ITERATIONS | ENTERS | EXITS
@@ -78,10 +78,11 @@ class Order:
                 for port in self._after.inputs(name)
                 if nodes[port.node].op in NEXT_ITERATIONS
             }
+            behind = self._behind_update(scale)
             waits = {
                 name
                 for name, following in back.items()
-                if any(self._follows(following, {node}) for node in scale.adapted)
+                if any(self._follows(following, {node}) for node in behind)
             }
             for name in sorted(self._scales.variables):
                 if frames.get(name) == frame and not any(
@@ -90,6 +91,22 @@ class Order:
                     self._sides.fault(
                         name, "does not wait for the iteration before to adapt the loss scale"
                     )
+
+    def _behind_update(self, scale: DynamicScale) -> Set[str]:
+        """Nodes that run once a scale has been adapted.
+
+        Those that wait for it, and what lives in either case in place of an update that dies.
+        """
+        found = set(scale.adapted)
+        for name in self._sides.added:
+            alive = (
+                self._matcher.match("alive", Port(name, 0))
+                if self._after.nodes[name].op in MERGES
+                else None
+            )
+            if alive is not None and self._matcher.plain(alive["predicate"]) in scale.flags:
+                found.add(name)
+        return found
 
     def _waits(self, name: str, original: str) -> None:
         wanted = set(self._before.controls(original))

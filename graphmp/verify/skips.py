@@ -21,7 +21,15 @@ from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABLE_OPS
 from graphmp.verify.body import BodyFindings
-from graphmp.verify.formulas import AllOf, Flag, by_value, is_mixed, mentioned, said_finite
+from graphmp.verify.formulas import (
+    AllOf,
+    Flag,
+    by_value,
+    is_mixed,
+    mentioned,
+    needs_branch,
+    said_finite,
+)
 from graphmp.verify.sides import Fault
 from graphmp.verify.sums import SumSteps
 
@@ -87,6 +95,10 @@ class Skips:
         for name in self._writes:
             for gate in self._gates.get(name, ()):
                 of_values = by_value(gate.flag)
+                if needs_branch(gate.flag):
+                    self.faults.append(
+                        Fault(name, "is skipped where the model's own conditional skips an update")
+                    )
                 if is_mixed(gate.flag):
                     self.faults.append(
                         Fault(name, "is written where either of two flags holds, and needs both")

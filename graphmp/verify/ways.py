@@ -11,7 +11,7 @@ from typing import AbstractSet, Iterable, List, Set
 
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
-from graphmp.policy.op_sets import SELECTS, SWITCHES
+from graphmp.policy.op_sets import FINITE_TESTS, SELECTS, SWITCHES
 from graphmp.verify.sides import Sides
 
 _FIRST = -2  # the index for output 0; -1 is a control edge
@@ -63,8 +63,13 @@ class Ways:
         return self.reached(inside, frozenset()) | self.reached(left - inside, said)
 
     def _only_chooses(self, name: str, slot: int) -> bool:
-        """Whether an input is the predicate of a gate."""
+        """Whether an input is the predicate of a gate or a conditional, or tested for finiteness.
+
+        The model's own handling of gradients that aren't finite depends on them in no other way.
+        """
         op = self._view.nodes[name].op
-        return name in self._sides.added and (
-            (op in SELECTS and slot == 0) or (op in SWITCHES and slot == 1)
+        return (
+            (op in SELECTS and slot == 0 and name in self._sides.added)
+            or (op in SWITCHES and slot == 1)
+            or op in FINITE_TESTS
         )

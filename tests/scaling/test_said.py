@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from tests.support.painting import built, nodes
 from tests.support.structure import needs_tf2
-from tests.support.training_graphs import SHAPES, net, square, vectors
+from tests.support.training_graphs import SHAPES, net, sgd, square, vectors
 
 pytestmark = pytest.mark.unit
 
@@ -106,7 +106,9 @@ def test_only_a_function_that_takes_gradients_and_writes_trains():
     converted = graphmp.convert(built(build))
     (row,) = converted.report["losses"]
     assert row["gradient_scope"].startswith("library/__inference_trains")
-    assert "GMP110" not in [row["code"] for row in converted.report["warnings"]]
+    (warning,) = converted.report["warnings"]
+    assert warning["node"].startswith("library/__inference_takes_gradients")
+    assert "train nothing" in warning["message"]
 
 
 def test_what_names_alone_call_gradient_code(graph):
@@ -125,3 +127,96 @@ def test_what_names_alone_call_gradient_code(graph):
         assert sure.report["warnings"] == [] and [
             loss["gradient_scope"] for loss in sure.report["losses"]
         ] == ["gradients"]
+
+
+def trained_net():
+    """A trained net: its input, its loss and its first weights."""
+    x = vectors(12)
+    loss = square(net(x))
+    sgd().minimize(loss, name="train")
+    return x, loss, tf.trainable_variables()[0]
+
+
+def fetched(x, loss, w):
+    tf.identity(tf.gradients(loss, w)[0], name="result")
+
+
+def by_the_input(x, loss, w):
+    tf.gradients(loss, x)
+
+
+def in_a_statistic(x, loss, w):
+    tf.summary.scalar("norm", tf.norm(tf.gradients(loss, w)[0]))
+
+
+def times_a_vector(x, loss, w):
+    """Both calls, of which the second differentiates the first."""
+    tf.gradients(tf.reduce_sum(tf.gradients(loss, w)[0]), w)
+
+
+def for_each_example(x, loss, w):
+    def gradient(row):
+        return tf.gradients(square(tf.matmul(row[None], w)), w)[0]
+
+    tf.identity(tf.map_fn(gradient, x, dtype=tf.float32), name="result")
+
+
+def beside(idle):
+    def build():
+        idle(*trained_net())
+
+    return build
+
+
+@pytest.mark.parametrize(
+    "idle, calls",
+    [
+        (fetched, 1),
+        (by_the_input, 1),
+        (in_a_statistic, 1),
+        (times_a_vector, 2),
+        (for_each_example, 1),
+    ],
+)
+def test_gradients_that_train_nothing_are_said_to_be_unscaled(idle, calls):
+    meta_graph = built(beside(idle))
+    (row,) = said(meta_graph, "GMP110", loss_scale=64.0)
+    assert "train nothing (%d such calls)" % calls in row["message"]
+    assert said(meta_graph, "GMP110", compute_dtype="bfloat16", loss_scale=64.0) == []
+    assert said(meta_graph, "GMP110", loss_scale="none", clip_norm=1.0) == []
+    rule = row["message"].split("'")[1]
+    assert said(meta_graph, "GMP110", keep_float32=[rule]) == []
+
+
+def test_gradients_that_a_function_takes_and_that_train_nothing_are_said():
+    before = tf.control_flow_v2_enabled()
+    tf.enable_control_flow_v2()
+    try:
+        meta_graph = built(beside(for_each_example))
+    finally:
+        (tf.enable_control_flow_v2 if before else tf.disable_control_flow_v2)()
+    (row,) = said(meta_graph, "GMP110")
+    assert row["node"].startswith("library/") and "--compute_dtype=bfloat16" in row["message"]
+
+
+def test_gradients_inside_a_loss_and_in_float32_are_not_said_to_be_unscaled():
+    def penalised():
+        x = vectors(12)
+        output = net(x)
+        slope = tf.norm(tf.gradients(output, x)[0], axis=1)
+        tf.summary.scalar("slope", tf.reduce_mean(slope))
+        sgd().minimize(square(output) + square(slope - 1.0), name="train")
+
+    def float32(x, loss, w):
+        tf.gradients(tf.reduce_sum(tf.exp(w)), w)
+
+    for build in (penalised, beside(float32)):
+        assert said(built(build), "GMP110") == []
+
+
+def test_gradients_that_are_only_fetched_are_no_training():
+    def build():
+        fetched(None, square(net(vectors(12))), tf.trainable_variables()[0])
+
+    report = graphmp.convert(built(build)).report
+    assert [row["code"] for row in report["warnings"]] == ["GMP110"] and report["losses"] == []

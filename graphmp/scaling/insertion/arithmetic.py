@@ -33,7 +33,7 @@ from graphmp.graph.structure.view import Port
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite, all_finite_by_sums, clip, unscale
 from graphmp.policy.dtypes import BOOL, FLOAT32, HALF
-from graphmp.scaling.insertion.carried import Branch, Frame, alive, carried, entered
+from graphmp.scaling.insertion.carried import Branch, Frame, alive, carried, entered, taken
 from graphmp.scaling.insertion.first_step import FirstStep
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.losses.model import GradientScope, Loss
@@ -117,6 +117,9 @@ class Arithmetic:
         self._connections: List[Tuple[str, int, Any]] = []
         self._at_entries: List[Tuple[str, int, Any]] = []
         self.clipped_apart = self.unclipped = False
+        self._updated = frozenset.intersection(
+            *(graph.conditions.get(name, frozenset()) for name in loss.direct)
+        )
         self._always = self._sides_of_step()
         self._keep_fetched(kept)
         with self._part.building():
@@ -155,7 +158,7 @@ class Arithmetic:
             for p, t in self.divisions.items()
             if p in self._moved
         }
-        self._flag, self._flag_outside = flag, None
+        self._flag, self._flag_outside, self._trained = flag, None, None
         self.finite = "" if finite is None else self._part.name(finite)
         self.current = (
             self._part.port(self.scale.current).node
@@ -184,6 +187,20 @@ class Arithmetic:
             with self._part.building(), own_scope(self._scope), tf.device(self.scale.device):
                 self._flag_outside = alive(self._flag, self._branches(self._always, ()))
         return self._part.port(self._flag_outside)
+
+    def always_trains(self, sides: Conditions) -> bool:
+        """Whether its updates run on some sides of conditionals, if their step isn't skipped."""
+        return self._updated <= sides
+
+    def trained_on(self, sides: Conditions) -> Port:
+        """As `flag_on`, but false where a conditional doesn't take the branch of its updates."""
+        if self.always_trains(sides):
+            return self.flag_on(sides)
+        if self._trained is None:
+            with self._part.building(), own_scope(self._scope), tf.device(self.scale.device):
+                flag = taken(self._flag, self._branches(self._updated - self._always, ()))
+                self._trained = alive(flag, self._branches(self._updated, ()), elsewhere=False)
+        return self._part.port(self._trained)
 
     def _outside(self) -> List[Port]:
         """The values to check, outside of loops.
@@ -236,13 +253,7 @@ class Arithmetic:
             self._graph.sides_of_loop(path) if path else self._graph.sides(port)
             for port, path in paths
         )
-        return (
-            frozenset()
-            .union(*sides)
-            .intersection(
-                *(self._graph.conditions.get(name, frozenset()) for name in self._loss.direct)
-            )
-        )
+        return frozenset().union(*sides) & self._updated
 
     def _place(self, port: Port) -> _Place:
         """The place of an output, without sides of conditionals that the whole step requires."""

@@ -1,7 +1,8 @@
 """Flags from branches and loops, as seen by the step.
 
 1. The flags of all iterations of a while loop are collected in a loop variable, initially true.
-2. A flag on one side of a conditional is true if the other side is taken.
+2. A flag on one side of a conditional is true if the other side is taken. Of several losses, of
+   which one suffices, it is false there: what isn't taken trains nothing.
 """
 
 from __future__ import annotations
@@ -43,20 +44,23 @@ class Frame(NamedTuple):
     branches: Sequence[Branch] = ()
 
 
-def alive(flag: Any, branches: Sequence[Branch]) -> Any:
-    """A flag that exists only on some sides of conditionals, innermost first, extended by true."""
+def alive(flag: Any, branches: Sequence[Branch], elsewhere: bool = True) -> Any:
+    """A flag that exists only on some sides of conditionals, innermost first.
+
+    `elsewhere` is its value on the others.
+    """
     for branch in branches:
         switch = tf.raw_ops.Switch(
-            data=_taken(branch.predicate, branch.apart), pred=branch.predicate, name="switch"
+            data=taken(branch.predicate, branch.apart), pred=branch.predicate, name="switch"
         )
-        other = (
-            tf.logical_not(switch.output_false) if branch.side else tf.identity(switch.output_true)
-        )
+        other = switch.output_false if branch.side else switch.output_true  # false, and true
+        as_it_is = bool(branch.side) != elsewhere
+        other = tf.identity(other) if as_it_is else tf.logical_not(other)
         flag = tf.raw_ops.Merge(inputs=[flag, other], name="alive").output
     return flag
 
 
-def _taken(value: Any, branches: Sequence[Branch]) -> Any:
+def taken(value: Any, branches: Sequence[Branch]) -> Any:
     """A value that exists only on some sides of conditionals, innermost first."""
     for branch in reversed(branches):
         switch = tf.raw_ops.Switch(data=value, pred=branch.predicate, name="taken")
@@ -77,7 +81,7 @@ def carried(frames: Sequence[Frame], flag: Callable[[], Any], scope: str) -> Any
         value = tf.constant(True)
         for frame in frames:
             around = value
-            value = _taken(value, frame.branches)
+            value = taken(value, frame.branches)
             entered = tf.raw_ops.Enter(
                 data=value,
                 frame_name=frame.name,

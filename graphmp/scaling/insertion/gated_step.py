@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.errors import warning
 from graphmp.graph.edit.editing import Editor
+from graphmp.graph.structure.branches import Conditions
 from graphmp.graph.structure.view import Port
 from graphmp.scaling.insertion.arithmetic import Arithmetic
 from graphmp.scaling.insertion.gates import IMPOSSIBLE, GateInsertion
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.skip_plan import SkipPlan
+
+_HANDLES = (
+    "it handles gradients that are not finite (%d such writes): it is written in steps that the"
+    " loss scale skips too"
+)
 
 
 class Gated(NamedTuple):
@@ -42,7 +48,11 @@ def gate(
         for name in plan.by_loss
         if graph.looped(name)
     }
-    flags = _flags(graph, gates, plan, made, outside)
+    steps = _StepFlags(gates, plan, made)
+    flags = {
+        name: steps.of(numbers, graph.conditions.get(name, frozenset()))
+        for name, numbers in outside.items()
+    }
     for name in outside:
         if name not in plan.by_value:
             gates.by_flag(name, flags[name])
@@ -68,32 +78,45 @@ def gate(
             gates.histogram(name)
     ungated.update(dict.fromkeys(gates.impossible, IMPOSSIBLE))
     warnings.extend(warning("GMP112", name, text) for name, text in ungated.items())
+    warnings.extend(
+        warning("GMP112", name, _HANDLES % len(plan.handling))
+        for name in graph.view.in_graph_order(plan.handling)[:1]
+    )
     return [_gated(plan, number, ungated) for number in range(len(made))]
 
 
-def _flags(
-    graph: TrainingGraph,
-    gates: GateInsertion,
-    plan: SkipPlan,
-    made: Sequence[Arithmetic],
-    writes: Mapping[str, FrozenSet[int]],
-) -> Dict[str, Port]:
-    """The flag of each write that depends on losses, available wherever the write is."""
-    own: Dict[Tuple[Port, ...], List[Port]] = {}
-    known: Dict[Tuple[FrozenSet[int], Tuple[Port, ...]], Port] = {}
-    found = {}
-    for name, numbers in writes.items():
-        sides = graph.conditions.get(name, frozenset())
-        flags = tuple(each.flag_on(sides) for each in made)
-        if flags not in own:
-            own[flags] = [
-                gates.all_of([flag, *(flags[other] for other in plan.within[number])])
-                for number, flag in enumerate(flags)
-            ]
-        if (numbers, flags) not in known:
-            known[numbers, flags] = gates.any_of([own[flags][number] for number in sorted(numbers)])
-        found[name] = known[numbers, flags]
-    return found
+class _StepFlags:
+    """Flags of losses and of several of them, each made once."""
+
+    def __init__(self, gates: GateInsertion, plan: SkipPlan, made: Sequence[Arithmetic]):
+        self._gates, self._within, self._made = gates, plan.within, made
+        self._known: Dict[Tuple[str, Tuple[Port, ...]], Port] = {}
+
+    def of(self, numbers: FrozenSet[int], sides: Conditions) -> Port:
+        """The flag of writes that depend on some losses, on some sides of conditionals.
+
+        Of several losses one must have trained; or none has run, where all are in branches.
+        """
+        losses = [(number, self._made[number]) for number in sorted(numbers)]
+        found = []
+        if len(losses) > 1:
+            found = [self._whole(number, loss.trained_on(sides), sides) for number, loss in losses]
+        if len(losses) == 1 or not any(loss.always_trains(sides) for _, loss in losses):
+            flags = [self._whole(number, loss.flag_on(sides), sides) for number, loss in losses]
+            found.insert(0, self._once("all", flags))
+        return self._once("any", found)
+
+    def _whole(self, number: int, flag: Port, sides: Conditions) -> Port:
+        """A loss's flag with those of the losses that it requires too."""
+        others = (self._made[other].flag_on(sides) for other in self._within[number])
+        return self._once("all", [flag, *others])
+
+    def _once(self, kind: str, flags: List[Port]) -> Port:
+        key = (kind, tuple(flags))
+        if key not in self._known:
+            make = self._gates.all_of if kind == "all" else self._gates.any_of
+            self._known[key] = make(flags)
+        return self._known[key]
 
 
 def _gated(plan: SkipPlan, number: int, ungated: Dict[str, str]) -> Gated:

@@ -1,4 +1,8 @@
-"""The writes that gradients of one scope reach by data, also through accumulators and variables."""
+"""The writes that gradients of one scope reach by data, also through accumulators and variables.
+
+Neither a test of finiteness nor the predicate of a conditional hands a gradient on: what depends on
+gradients by these alone is the model's own handling of bad ones, not an update.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,16 @@ from typing import AbstractSet, Dict, Iterable, Iterator, List, NamedTuple, Opti
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.view import Consumer, Port
 from graphmp.graph.structure.walk import reached
-from graphmp.policy.op_sets import ARRAY_READS, ASSIGNS, EXITS, UPDATE_PREFIXES
+from graphmp.policy.op_sets import (
+    ARRAY_READS,
+    ASSIGNS,
+    EXITS,
+    FINITE_TESTS,
+    SWITCHES,
+    UPDATE_PREFIXES,
+)
 from graphmp.scaling.losses.model import GradientScope
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
@@ -63,14 +74,14 @@ def gradient_flow(
         [
             c.node
             for port in scope.leaving
-            for c in graph.view.consumers(port.node)
+            for c in value_readers(graph, port.node)
             if c.output == port.output
         ],
         scope.nodes,
     )
     from_taken = (
         _follow(
-            graph, [c.node for port in taken for c in graph.view.consumers(port.node)], scope.nodes
+            graph, [c.node for port in taken for c in value_readers(graph, port.node)], scope.nodes
         )[0]
         if taken
         else after
@@ -211,13 +222,26 @@ def _follow(
         if name in seen or name in inside or name in graph.gradients:
             continue
         seen.add(name)
-        waiting.extend(consumer.node for consumer in graph.view.consumers(name))
+        waiting.extend(consumer.node for consumer in value_readers(graph, name))
         if nodes[name].op.endswith(_PUSHES):
             for take in graph.takes.get(graph.handed_on(name), ()):
                 if take not in seen:
                     taken += [port for port in graph.read_ports(take) if graph.is_float(port)]
                     waiting.append(take)
     return seen, taken
+
+
+def value_readers(graph: TrainingGraph, name: str) -> Iterator[Consumer]:
+    """The consumers of a node's outputs that hand on what is computed from them."""
+    for consumer in graph.view.consumers(name):
+        if graph.view.nodes[consumer.node].op not in FINITE_TESTS and not (
+            consumer.slot and _is_switch(graph, consumer.node)
+        ):
+            yield consumer
+
+
+def _is_switch(graph: TrainingGraph, name: str) -> bool:
+    return graph.view.nodes[name].op in SWITCHES
 
 
 def _toward(graph: TrainingGraph, targets: Iterable[str], among: AbstractSet[str]) -> Set[str]:
@@ -228,7 +252,8 @@ def _toward(graph: TrainingGraph, targets: Iterable[str], among: AbstractSet[str
             handles.setdefault(graph.handed_on(name), []).append(name)
 
     def before(name: str) -> Iterator[str]:
-        yield from (port.node for port in graph.view.inputs(name))
+        ports = graph.view.inputs(name)
+        yield from (port.node for port in ports[: 1 if _is_switch(graph, name) else None])
         if graph.view.nodes[name].op.endswith(_TAKES):
             yield from handles.get(graph.handed_on(name), ())
 

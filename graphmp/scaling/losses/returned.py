@@ -56,9 +56,9 @@ def taking(graph_def: tf.GraphDef, writing: AbstractSet[str]) -> AbstractSet[str
     }
     if not found:
         return frozenset()
-    code = {name: _gradient_code(function.node_def) for name, function in library.items()}
+    code = {name: gradient_code(function.node_def) for name, function in library.items()}
     bodies = [
-        (_gradient_code(graph_def.node), graph_def.node),
+        (gradient_code(graph_def.node), graph_def.node),
         *((code[name], function.node_def) for name, function in library.items()),
     ]
     backward = {
@@ -86,7 +86,8 @@ def _starts(node: Any, code: AbstractSet[str]) -> bool:
     return node.op != "Identity" or ":" in node.input[0]
 
 
-def _gradient_code(nodes: Sequence[Any]) -> Set[str]:
+def gradient_code(nodes: Sequence[Any]) -> Set[str]:
+    """The nodes of a graph or a body that their names tell to be gradient code."""
     names = {node.name for node in nodes}
     return {name for found in proposed(names, claims(names)).values() for name in found}
 

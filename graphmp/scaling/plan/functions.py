@@ -33,6 +33,11 @@ from graphmp.scaling.plan.graph_plan import planned
 from graphmp.scaling.plan.model import Inside
 from graphmp.scaling.plan.skip_plan import SkipPlan, activations, plan_skips
 
+_OF_BOTH = (
+    "it belongs to a step here and to one inside a function: it is skipped with the first alone,"
+    " though the other trains"
+)
+
 
 class StepInside(NamedTuple):
     """A function that trains inside: its body, the body's TrainingGraph, and the losses in it."""
@@ -173,12 +178,14 @@ def behind_calls(
     config: Config,
     allow: AbstractSet[str],
     warnings: List[Dict[str, str]],
+    updates: AbstractSet[str],
 ) -> Dict[str, AbstractSet[int]]:
     """Writes of the main graph that run with calls of training functions.
 
     The rules are those for writes that run with an update (`skip_plan.py`). Not with a loop of
     calls, some of whose steps may train. If a function is called from several places, or in a
-    branch, it isn't known outside which call was skipped: that is reported.
+    branch, it isn't known outside which call was skipped: that is reported. So are writes that
+    belong to a step of the main graph too, whose flag they keep. `updates`: those of its losses.
     """
     hidden = conditional(graph.view)
     calls = [
@@ -223,5 +230,11 @@ def behind_calls(
     )
     warnings += [
         warning("GMP112", name, text) for name, numbers in behind.items() if not numbers <= told
+    ]
+    outside = skips.by_loss if skips is not None else {}
+    warnings += [
+        warning("GMP112", name, _OF_BOTH)
+        for name in found
+        if name in outside and name not in updates
     ]
     return {name: numbers for name, numbers in behind.items() if numbers <= told}

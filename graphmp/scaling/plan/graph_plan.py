@@ -29,10 +29,12 @@ def planned(
     allow: AbstractSet[str],
     warnings: List[Dict[str, str]],
     returning: AbstractSet[str] = frozenset(),
+    apart: AbstractSet[str] = frozenset(),
 ) -> ScalePlan:
     """The plan for the main graph, or for a function's body.
 
-    `returning` are gradient-taking functions that can get the scale.
+    `returning` are gradient-taking functions that can get the scale, `apart` calls of functions
+    that have their own.
     """
     served = [
         loss
@@ -42,7 +44,9 @@ def planned(
     ]
     skips = None
     if config.loss_scale == "dynamic" and served:
-        skips = plan_skips(graph, served, activations(graph, allow), config.count_skipped_steps)
+        skips = plan_skips(
+            graph, served, activations(graph, allow), config.count_skipped_steps, apart
+        )
     scopes = [(loss, scope) for loss in served for scope in loss.scopes]
     kept = [port for loss, scope in scopes for port in kept_ports(graph, config, loss, scope)]
     unscaled = [loss for loss in losses if loss not in served]

@@ -36,6 +36,7 @@ class ScalePlan(NamedTuple):
             functions if there is no scale.
         behind: writes of the main graph that belong to the steps of functions, with indices into
             `inside`.
+        idle: gradient code whose gradients train nothing, by the path of its start.
     """
 
     losses: Sequence[Loss]
@@ -53,6 +54,7 @@ class ScalePlan(NamedTuple):
     returned: Sequence[Inside] = ()
     behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})
     recorded: Sequence[RecordedCall] = ()
+    idle: Mapping[str, AbstractSet[str]] = MappingProxyType({})
 
 
 class Inside(NamedTuple):

@@ -8,10 +8,12 @@ from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.policy.op_sets import UPDATE_PREFIXES
+from graphmp.scaling.losses.idle import idle_code, idle_functions
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.functions import (
+    StepInside,
     behind_calls,
     plan_functions,
     plan_returned,
@@ -59,15 +61,24 @@ def plan_scaling(
     loops = list(plan_loops(graph, losses, config, allow, returning))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
     left = [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)]
-    plan = planned(graph, left, config, allow, warnings, returning)
+    inside, unscaled = plan_functions(graph, steps, config, allow, warnings, returning)
+    apart = {call for each in inside for call in each.body.calls}
+    plan = planned(graph, left, config, allow, warnings, returning, apart)
     float32 = {
         **plan.float32,
         **{name: reason for loop in loops for name, reason in loop.plan.float32.items()},
     }
-    inside, unscaled = plan_functions(graph, steps, config, allow, warnings, returning)
     skips = without(plan.skips, loops)
     behind = (
-        behind_calls(graph, inside, skips, config, allow, warnings)
+        behind_calls(
+            graph,
+            inside,
+            skips,
+            config,
+            allow,
+            warnings,
+            {name for loss in left for name in loss.direct},
+        )
         if config.loss_scale == "dynamic" and inside
         else {}
     )
@@ -80,7 +91,26 @@ def plan_scaling(
         returned=returned,
         behind=behind,
         warnings=warnings,
+        idle=_idle(graph, losses, steps, config),
     )
+
+
+def _idle(
+    graph: TrainingGraph, losses: Sequence[Loss], steps: Sequence[StepInside], config: Config
+) -> Dict[str, AbstractSet[str]]:
+    """Idle gradient code, unless a flag names what trains or nothing is scaled."""
+    if config.loss_scale == "none" or config.names_training:
+        return {}
+    served = {
+        name
+        for each in [graph, *(step.graph for step in steps)]
+        for functions in each.returning.values()
+        for name in functions
+    }
+    found = {**idle_code(graph, losses), **idle_functions(graph, losses, served)}
+    for step in steps:
+        found.update(idle_code(step.graph, step.losses, step.body.name))
+    return found
 
 
 def _assumed(graph: TrainingGraph) -> Iterator[Dict[str, str]]:

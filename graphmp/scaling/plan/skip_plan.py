@@ -23,7 +23,10 @@ For each write except initialisers, the first rule that applies counts.
    and never without it (variables that sparse Adam decays; parts of one train op; not metrics,
    which are local) depend on the flag of the update's loss. Of several losses, those count whose
    optimizer reads or writes the variable, or all if none does; one true flag suffices.
-6. Everything else is always written.
+6. Everything else is always written. So is, whatever it runs with, the model's own handling of
+   gradients that aren't finite: writes in branches, or of values, that are chosen by a test of
+   finiteness, where the updates don't run too; and other writes on the other side of the updates'
+   conditional.
 
 A flag requires the flags of losses that wrote the same variables before its gradients were
 computed: a step that first goes uphill, and then downhill from there, is one step.
@@ -49,6 +52,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state_kinds import GO_ON, kind
 from graphmp.policy.op_sets import CALLS, VARIABLE_OPS
+from graphmp.scaling.losses.handling import Handling
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.joint_writes import FlagWaits, joint_writes
@@ -62,6 +66,7 @@ class SkipPlan(NamedTuple):
         by_value: for a write, the writes whose values must be finite for it, itself included.
         in_loops: writes in while loops that depend on their own values.
         always: for each loss the state changes of a skipped step, and why.
+        handling: the writes of the model's own handling of gradients that aren't finite.
         within: for each loss the indices of those whose flags it requires too.
     """
 
@@ -70,6 +75,7 @@ class SkipPlan(NamedTuple):
     in_loops: List[str]
     always: List[Dict[str, str]]
     within: List[List[int]]
+    handling: AbstractSet[str] = frozenset()
 
 
 def plan_skips(
@@ -77,6 +83,7 @@ def plan_skips(
     losses: Sequence[Loss],
     activations: AbstractSet[str],
     count_skipped_steps: bool,
+    apart: AbstractSet[str] = frozenset(),
 ) -> SkipPlan:
     """Decide on every write of a graph.
 
@@ -85,8 +92,9 @@ def plan_skips(
         losses: its losses.
         activations: descendants of matmuls or convolutions; rule 4 applies to their descendants.
         count_skipped_steps: rule 3.
+        apart: calls of functions that train inside, and skip steps there.
     """
-    return _Planner(graph, losses, activations, count_skipped_steps).plan()
+    return _Planner(graph, losses, activations, count_skipped_steps, apart).plan()
 
 
 class _Planner:
@@ -96,7 +104,9 @@ class _Planner:
         losses: Sequence[Loss],
         activations: AbstractSet[str],
         count_skipped_steps: bool,
+        apart: AbstractSet[str],
     ):
+        self._writes = [name for name in graph.state.writes if name not in apart]
         self._graph, self._losses, self._activations = graph, losses, activations
         self._count_skipped_steps = count_skipped_steps
         self._direct = {name for loss in losses for name in loss.direct}
@@ -110,6 +120,7 @@ class _Planner:
         self._global_steps = _global_steps(graph)
         self._globals = graph.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
         collections = graph.meta_graph.collection_def
+        self._handling = [Handling(graph, loss) for loss in losses]
         self._update_ops = (
             set(collections[tf.GraphKeys.UPDATE_OPS].node_list.value)
             if tf.GraphKeys.UPDATE_OPS in collections
@@ -120,21 +131,30 @@ class _Planner:
         )
 
     def plan(self) -> SkipPlan:
-        plan = SkipPlan({}, {}, [], [{} for _ in self._losses], self._within)
-        others = [name for name in self._graph.state.writes if name not in self._direct]
+        handling = {
+            name
+            for name in self._writes
+            if name not in self._direct and any(each.tells(name) for each in self._handling)
+        }
+        plan = SkipPlan({}, {}, [], [{} for _ in self._losses], self._within, handling)
+        others = [name for name in self._writes if name not in self._direct]
         beside = [self._never_without(number, others) for number in self._all]
         batch: Dict[str, FrozenSet[int]] = {}
         left: Dict[str, FrozenSet[int]] = {}
-        for name in self._graph.state.writes:
+        for name in self._writes:
             numbers = frozenset(n for n in self._all if name in self._after[n]) or frozenset(
                 n for n in self._all if name in beside[n]
             )
-            numbers = frozenset(n for n in numbers if name not in self._before[n])
+            numbers = frozenset(
+                n
+                for n in numbers
+                if name not in self._before[n] and not self._handling[n].is_apart(name)
+            )
             if name in self._direct:
                 plan.by_loss[name] = frozenset(
                     n for n in self._all if name in self._losses[n].direct
                 )
-            elif not self._goes_on(name, numbers):
+            elif name not in handling and not self._goes_on(name, numbers):
                 takes = self._takes_batch(name, bool(self._steps_of(name)))
                 (batch if takes else left)[name] = numbers
         self._add_second_hand(batch, left)
@@ -241,7 +261,7 @@ class _Planner:
 
     def _list_others(self, plan: SkipPlan) -> None:
         """Writes that happen in skipped steps too."""
-        written = set(self._graph.state.writes)
+        written = set(self._writes)
         for name, node in self._graph.view.nodes.items():
             if (name in written and name not in plan.by_loss) or kind(node.op) in GO_ON:
                 for number in self._steps_of(name):
@@ -260,6 +280,8 @@ class _Planner:
             return "it is written in a while loop: it goes by whether its own values are finite"
         if self._is_push(name):
             return "gradients are checked when they are taken out of an accumulator"
+        if name in plan.handling:
+            return "it belongs to the model's own handling of gradients that are not finite"
         if self._graph.state.written(name) & self._global_steps:
             return (
                 "it counts skipped steps"
