@@ -113,7 +113,9 @@ def test_the_price_of_a_choice():
     assert price(painted.graph, set()) == 2 * 16 * 6
 
 
-@pytest.mark.parametrize("rows, slow", [(127, 0), (128, 16), ((1 << 18) - 1, 8), ((1 << 18) + 1, 8)])
+@pytest.mark.parametrize(
+    "rows, slow", [(127, 0), (128, 16), ((1 << 18) - 1, 8), ((1 << 18) + 1, 8)]
+)
 def test_a_kernel_that_is_slow_in_half_precision(rows, slow):
     """BiasAddGrad reads `rows` x 128 numbers: float32 if these are many, with one cast for it.
 

@@ -78,7 +78,8 @@ def _runs(session: Any, ops: Any, fatal: Any) -> bool:
 def _groups(assignments: Sequence[Any]) -> Iterator[List[Any]]:
     """Assignments in groups that write no more elements than the largest one."""
     sizes = [elements(op.inputs[1].shape.as_proto()) for op in assignments]
-    most, group, size = max(sizes, default=0), [], 0
+    most, size = max(sizes, default=0), 0
+    group: List[Any] = []
     for op, more in zip(assignments, sizes):
         if group and size + more > most:
             yield group
