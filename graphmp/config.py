@@ -142,9 +142,9 @@ class Config:
 
     @property
     def tries_first_step(self) -> bool:
-        """Whether the first step measures gradients to find the initial scale.
+        """Whether the first step of a dynamic scale measures gradients to find where to start.
 
-        This is so for float16 and a dynamic scale without a given start.
+        This is so for float16, unless another start than the default is given.
         """
         return (
             self.compute_dtype == "float16" and self.loss_scale_initial == Config.loss_scale_initial
