@@ -142,9 +142,9 @@ class Config:
 
     @property
     def tries_first_step(self) -> bool:
-        """Whether the first step measures gradients to find the initial scale.
+        """Whether the first step of a dynamic scale measures gradients to find where to start.
 
-        This is so for float16 and a dynamic scale without a given start.
+        This is so for float16, unless another start than the default is given.
         """
         return (
             self.compute_dtype == "float16" and self.loss_scale_initial == Config.loss_scale_initial
@@ -171,9 +171,19 @@ class Config:
         for name, value in sorted(self.as_flags().items()):
             if value == default.get(name):
                 continue
-            values = value if isinstance(value, list) else [value]
-            lines += ["--%s" % name if v is True else "--%s=%s" % (name, _text(v)) for v in values]
+            lines += _as_given(name, value)
         return lines
+
+
+def in_words(name: str, value: Any) -> str:
+    """An option of `as_flags` as on a command line: `--clip_norm=5`, `no --keep_float32`."""
+    given = _as_given(name, value) if value not in (None, "", False) else []
+    return " ".join(given) or "no --%s" % name
+
+
+def _as_given(name: str, value: Any) -> List[str]:
+    values = value if isinstance(value, list) else [value]
+    return ["--%s" % name if v is True else "--%s=%s" % (name, _text(v)) for v in values]
 
 
 def _text(value: Any) -> str:

@@ -254,8 +254,8 @@ CODES = {
     ),
     "GMP124": Code(
         0,
-        "A graph that has options already is given others, which have no effect.",
-        "Build another tf.Graph for other options.",
+        "A graph that was converted already is given other options, which have no effect.",
+        "Build another tf.Graph, or convert the original, for other options.",
     ),
     "GMP125": Code(
         0,

@@ -8,12 +8,24 @@ from typing import Iterable, Iterator, Tuple
 SCOPE = "graphmp"
 LIBRARY = "library"  # prefix of the paths of functions
 CLONES = "clones"  # below SCOPE: a session's converted copies of the model's nodes
+_CLONE = re.compile(r"(^|/)%s/%s(_\d+)?/" % (SCOPE, CLONES))
+_BELOW = re.compile(r"(^|/)%s/" % SCOPE)
 _OWN = re.compile(r"(^|/)%s/(?!%s(_\d+)?/)" % (SCOPE, CLONES))
 
 
 def is_own(name: str) -> bool:
     """Whether a conversion inserted a node; copies of the model's nodes don't count."""
     return bool(_OWN.search(name))
+
+
+def is_clone(name: str) -> bool:
+    """Whether a node is a session's copy of one of the model's nodes."""
+    return bool(_CLONE.search(name))
+
+
+def is_below_scope(name: str) -> bool:
+    """Whether a node is below the scope of what conversions insert, copies included."""
+    return bool(_BELOW.search(name))
 
 
 def of_function(name: str) -> str:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hostile inputs for graphmp, each in a fork with limits, and what came of them.
 
-usage: fuzz.py [--cases=N] [--seed=N] [--family=NAME] [--repeat=FAMILY:NUMBER]
+usage: fuzz.py [--cases=N] [--seed=N] [--family=NAME] [--repeat=FAMILY:NUMBER [--keep=FOLDER]]
 
     python tools/fuzz.py --cases=300
     python tools/fuzz.py --cases=500 --family=signals

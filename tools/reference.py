@@ -59,8 +59,7 @@ GROUPS = (
     (
         CANNOT_CONVERT,
         "What can't be converted",
-        "Exit status 1; 2 from `graphmp diff`, and for GMP013 where batches can't be run. "
-        + _WRITTEN,
+        "Exit status 1; 2 from `graphmp diff`. " + _WRITTEN,
     ),
     (0, "Warnings", "The conversion is done. The summary and `warnings` of report.json have them."),
 )

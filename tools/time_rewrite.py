@@ -60,7 +60,7 @@ TIMED = ("read", "rewrite", "verify", "command")
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Time and print. Return the exit status: 1 if the command fails."""
+    """Time and print. Return the exit status: 1 if the command or the proof fails."""
     args = parse(argv)
     if tf.__version__ > "2":
         tf.disable_v2_behavior()

@@ -250,7 +250,12 @@ def command(name: str, dtype: str, *arguments: str) -> Row:
 
 
 def measure(args: argparse.Namespace) -> None:
-    """Tune and time programs, and write the row of each."""
+    """Tune and time programs, and write the row of each.
+
+    Raises:
+        gallery.Failed: some couldn't be measured; the others were.
+    """
+    failed = []
     sizes = {row["program"]: row for row in of_graphs(args) or gallery.read(SIZES)}
     for name in args.names or sorted(sizes):
         rows = {row["program"]: row for row in gallery.read(args.results)}
@@ -260,8 +265,11 @@ def measure(args: argparse.Namespace) -> None:
             continue
         try:
             timed(args, sizes[name], old, lambda row, rows=rows: keep(args.results, rows, row))
-        except gallery.Failed as error:
+        except (gallery.Failed, GraphmpError, Trouble) as error:
             print("%s: %s" % (name, error), file=sys.stderr, flush=True)
+            failed.append(name)
+    if failed:
+        raise gallery.Failed("not measured: %s" % ", ".join(failed))
 
 
 def of_graphs(args: argparse.Namespace) -> List[Row]:

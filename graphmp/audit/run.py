@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -18,7 +19,7 @@ from graphmp.audit.pair.stepping import PairedStep, Stepper
 from graphmp.conversion.conversion import Conversion
 from graphmp.errors import GraphmpError
 from graphmp.feeds.asked import asked_batches
-from graphmp.feeds.batches import Batches
+from graphmp.feeds.batches import Batches, scalars_in_words
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.policy.formats import FORMATS
 from graphmp.report.training import fetchable
@@ -52,6 +53,7 @@ def audit(
     with Stepper(paired) as stepper:
         stepper.begin(options.checkpoint)
         batches = batches_for(stepper, conversion.original, options)
+        data = options.data or "random, seed %d%s" % (options.seed, scalars_in_words(batches(0)))
         measured = measured_steps(options.steps, len(paired.rows))
         steps, seconds = _run(stepper, batches, options.steps, measured, tally, progress)
     ranges, reasons = tally.ranges(), _reasons(conversion.report)
@@ -59,7 +61,7 @@ def audit(
         conversion.report["source"],
         conversion.report["compute_dtype"],
         arithmetic,
-        options.data or "random, seed %d" % options.seed,
+        data,
         options.steps,
         len(measured),
         _losses(conversion, steps, ranges),
@@ -106,10 +108,11 @@ def _run(
 ) -> Tuple[List[PairedStep], Dict[str, float]]:
     """Run the steps. A dynamic scale finds its start in one that doesn't count."""
     steps, seconds = [], {"plain_steps": 0.0, "measured_steps": 0.0}
-    try:
-        if stepper.adapts:
+    if stepper.adapts:
+        with must_run(0):
             stepper.compare(batches(0), False)
-        for number in range(count):
+    for number in range(count):
+        with must_run(number):
             feeds = batches(number)
             start = time.time()
             steps.append(stepper.settled(feeds, number in measured))
@@ -119,12 +122,19 @@ def _run(
             stepper.step(feeds)
             seconds["measured_steps"] += middle - start
             seconds["plain_steps"] += time.time() - middle
-            progress(number + 1)
+        progress(number + 1)
+    return steps, seconds
+
+
+@contextlib.contextmanager
+def must_run(number: int) -> Iterator[None]:
+    """Raise GMP024 for a step of this number that TensorFlow doesn't run."""
+    try:
+        yield
     except (tf.errors.OpError, ValueError, TypeError) as error:
         raise GraphmpError(
-            "GMP024", "step %d does not run: %s" % (len(steps), first_line(error))
+            "GMP024", "step %d does not run: %s" % (number, first_line(error))
         ) from None
-    return steps, seconds
 
 
 def measured_steps(steps: int, tensors: int) -> Sequence[int]:

@@ -10,7 +10,7 @@ variants: name -> why it was not timed, or empty; names are "float32", "graphmp"
     "tuned" (the conversion by --costs, if given), "tensorflow" (its own pass)
 runs: one for each variant and batch size:
     variant, batch_size
-    status, message: "timed", "out of memory" or "failed", and what happened
+    status, message: "timed", "out of memory", "failed" or "too slow", and what happened
     apart: whether its sessions were opened one after another, for lack of memory
     milliseconds: null if not timed; step: the step time, whose quotients are the speed-ups;
         median, first_quartile, third_quartile, least, most: of all steps of all rounds

@@ -69,7 +69,7 @@ def bench(
         tuned: the conversion by costs, if it is to be timed too.
 
     Raises:
-        GraphmpError: GMP002, GMP003, GMP005 and GMP013 for data, as for an audit; GMP023 if the
+        GraphmpError: GMP002, GMP003, GMP005 and GMP024 for data, as for an audit; GMP023 if the
             graph doesn't train, GMP024 if its step doesn't run.
     """
     report = conversion.report

@@ -39,6 +39,7 @@ from graphmp.legacy import unfit
 from graphmp.report import facts
 from graphmp.report.report import make_report, sha256
 from graphmp.session.live.finite import NotFinite
+from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.live.live_graph import LiveGraph, Observer, known_live_graph
 from graphmp.session.live.runs import fed_tensor
 from graphmp.session.live.words import Words
@@ -137,6 +138,9 @@ class Run(Observer):
         assert (
             found is not None and found.original is not None and found.meta_graph is not None
         )  # this is what is reported
+        if found.record.left_as_it_is:
+            self._after_conversion(live, found)
+            return
         cover = facts.coverage(found.meta_graph.graph_def)
         casts = facts.casts(found.meta_graph.graph_def) - facts.casts(found.original.graph_def)
         text = "converted %s nodes in %.1f s: %d of %d matmuls and convolutions in %s, %d casts; %s"
@@ -164,6 +168,9 @@ class Run(Observer):
             )  # 1.15's CPU has no convolutions for it
             self._say("no GPU here: this CPU emulates float16, slowly" + other)
         self._converted = True
+        self._after_conversion(live, found)
+
+    def _after_conversion(self, live: LiveGraph, found: LiveConversion) -> None:
         for row in found.warnings:
             self._say(
                 "warning %s: %s%s"
@@ -171,7 +178,9 @@ class Run(Observer):
             )
         if self._spec["report"]:
             self._write(live)
-        if self._spec["verify"]:
+        if self._spec["verify"] and found.record.left_as_it_is:
+            self._say("nothing to verify: the graph trains as it is")
+        elif self._spec["verify"]:
             self._unverified[live.number] = found.original, found.meta_graph
 
     def begins(self, live: LiveGraph, feeds: Dict[Any, Any]) -> None:
@@ -190,6 +199,12 @@ class Run(Observer):
                 "@graphmp.mixed_precision converted the graph while it was built: it trains as that"
                 " made it"
             )
+
+    def went_on(self, live: LiveGraph, flags: Optional[Tuple[str, str]]) -> None:
+        text = "this graph was trained in mixed precision before"
+        if flags is not None:
+            text += ", with %s; now with %s" % flags if any(flags) else ", with the same flags"
+        self._say(text)
 
     def failed(self, error: Exception) -> bool:
         if self._spec["on_error"] != "float32":

@@ -7,17 +7,21 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Union
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.environment import without_devices
+from graphmp.feeds.sources import is_python
 from graphmp.graph.io.messages import serialize
+from graphmp.wording import one_line, some
 
 _ROOT = str(pathlib.Path(__file__).resolve().parent.parent.parent)
 # finds graphmp where this process did
 _START = "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.cli.main import main; main()"
+_ERROR = "graphmp: error "
+_UNWRITTEN = "its batch has values that a file can't hold"
 
 
 def verified_apart(
@@ -35,14 +39,14 @@ def verified_apart(
         (folder / "original.meta").write_bytes(serialize(original))
         (folder / "converted.meta").write_bytes(serialize(converted))
         written = _write(feeds, folder / "feeds.npz")
-        found = _verify(folder, ["--data", str(folder / "feeds.npz")]) if written else None
-        batch = "the first step's batch" if found is not None else "made-up batches"
-        found = found if found is not None else _verify(folder, ["--random_data"])
-    if found is None:
-        return (
-            "not verified: the step doesn't run by itself, on the first step's batch or on made-up"
-            " ones"
-        )
+        found = _verify(folder, ["--data", str(folder / "feeds.npz")]) if written else _UNWRITTEN
+        batch = "made-up batches" if isinstance(found, str) else "the first step's batch"
+        why = found if isinstance(found, str) else ""
+        found = _verify(folder, ["--random_data"]) if why else found
+    if isinstance(found, str):
+        python = _in_python(original, why)
+        text = "not verified: the step doesn't run by itself: %s" % why
+        return python or (text if found == why else "%s; on made-up batches: %s" % (text, found))
     still = [claim for claim in found["claims"] if claim["verdict"] in ("failed", "not proved")]
     if not still:
         proved = sum(claim["verdict"] == "proved" for claim in found["claims"])
@@ -77,7 +81,8 @@ def _plain(value: Any) -> np.ndarray:
     return array.astype(np.bytes_) if array.dtype == object else array
 
 
-def _verify(folder: pathlib.Path, data: List[str]) -> Optional[Dict[str, Any]]:
+def _verify(folder: pathlib.Path, data: List[str]) -> Union[Dict[str, Any], str]:
+    """What `graphmp verify` found, or why it found nothing."""
     files = [str(folder / "original.meta"), str(folder / "converted.meta")]
     command = [sys.executable, "-c", _START, _ROOT, "verify", *files, "--json", "--steps=1", *data]
     done = subprocess.run(
@@ -85,5 +90,26 @@ def _verify(folder: pathlib.Path, data: List[str]) -> Optional[Dict[str, Any]]:
     )
     try:
         return dict(json.loads(done.stdout.decode("utf-8")))
-    except ValueError:  # the reason is already on stderr
-        return None
+    except ValueError:
+        return _reason(done.stderr.decode("utf-8", "replace"), done.returncode)
+
+
+def _in_python(original: tf.MetaGraphDef, why: str) -> str:
+    """The line for a step that lacks the results of Python functions; empty for others."""
+    names = [node.name for node in original.graph_def.node if is_python(node)]
+    lacking = [name for name in names if " %s:" % name in why]
+    if not lacking:
+        return ""
+    return (
+        "not verified: py_func %s: its Python function is only in the script's process; to verify"
+        " with values of %s: --report=DIR, then graphmp verify DIR/original.meta"
+        " DIR/converted.meta --data=FILE"
+        % (some(lacking), " and ".join("%s:0" % name for name in lacking[:3]))
+    )
+
+
+def _reason(err: str, status: int) -> str:
+    """The error that a command ended with; else its last words, or its exit status."""
+    lines = [line for line in map(str.strip, err.splitlines()) if line]
+    refused = [line[len(_ERROR) :] for line in lines if line.startswith(_ERROR)]
+    return one_line((refused or lines or ["exit status %d" % status])[-1])

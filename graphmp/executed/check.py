@@ -70,7 +70,7 @@ def proof_with_steps(
         devices: likewise.
 
     Raises:
-        GraphmpError: GMP002, GMP003, GMP013, GMP024 if the original can't be run on the data.
+        GraphmpError: GMP002, GMP003, GMP024 if the original can't be run on the data.
     """
     begin("proving")
     proof = prove(original, converted, expected, devices)
@@ -116,7 +116,7 @@ class Executed:
         """All claims.
 
         Raises:
-            GraphmpError: GMP002, GMP003, GMP013, GMP024 if the original can't be run on the data.
+            GraphmpError: GMP002, GMP003, GMP024 if the original can't be run on the data.
         """
         self._begin("converting again")
         try:

@@ -31,7 +31,7 @@ def asked_batches(
         seed: of made-up batches.
 
     Raises:
-        GraphmpError: GMP002, GMP003 for data that can't be read or doesn't fit, GMP013 if no
+        GraphmpError: GMP002, GMP003 for data that can't be read or doesn't fit, GMP024 if no
             made-up batch runs.
     """
     graph = session.graph

@@ -92,8 +92,8 @@ def first_that_runs(session: tf.Session, fetches: Any, candidates: Iterable[Batc
         candidates: batches, from `random_attempts`.
 
     Raises:
-        GraphmpError: GMP013 with the last error, exit_status 2, if none runs; at once if the error
-            can't be a shape's.
+        GraphmpError: GMP024 with the last error if none runs; at once if the error can't be a
+            shape's.
     """
     tried, last = 0, None  # type: int, Optional[Exception]
     for batches in candidates:
@@ -142,6 +142,4 @@ def _failed(error: Optional[Exception], tried: int) -> GraphmpError:
         "the graph runs with none of %d made-up batches; the last error is %s: %s%s; give batches"
         " with --data"
     )
-    return GraphmpError(
-        "GMP013", text % (tried, type(error).__name__, where, first_line(error)), exit_status=2
-    )
+    return GraphmpError("GMP024", text % (tried, type(error).__name__, where, first_line(error)))

@@ -126,6 +126,15 @@ def random_batches(
     return batches
 
 
+def scalars_in_words(batch: Batch) -> str:
+    """The made-up scalars of a batch, such as rates: `, lr:0=0.001, keep_prob:0=0.5`."""
+    scalars = [(name, value) for name, value in sorted(batch.items()) if value.shape == ()]
+    return "".join(
+        ", %s=%s" % (name, "%g" % value if value.dtype.kind in "fiu" else value)
+        for name, value in scalars
+    )
+
+
 def _load(path: str) -> Dict[str, np.ndarray]:
     """The arrays of an .npz file, loaded without unpickling."""
     label = "--data=%s" % path

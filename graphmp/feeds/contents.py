@@ -22,7 +22,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.feeds.bounds import looked_up
-from graphmp.feeds.labels import are_binary, is_log_label, is_rate, is_sigmoid_label
+from graphmp.feeds.labels import are_binary, is_log_label, is_rate, is_sigmoid_label, is_single
 from graphmp.feeds.shapes import Guess, Shapes, refined
 from graphmp.feeds.sources import needed
 from graphmp.feeds.sparse import sparse_parts
@@ -214,13 +214,10 @@ class Contents:
                 if sizes
                 else DrawPlan(tensor, sizes, CONSTANT, value=1)
             )
+        if (not sizes or is_single(tensor.shape)) and is_rate(self._shapes, tensor):
+            return DrawPlan(tensor, sizes, CONSTANT, value=_LEARNING_RATE)
         if not sizes:
-            return DrawPlan(
-                tensor,
-                sizes,
-                CONSTANT,
-                value=_LEARNING_RATE if is_rate(self._shapes, tensor) else _SCALAR,
-            )
+            return DrawPlan(tensor, sizes, CONSTANT, value=_SCALAR)
         return DrawPlan(tensor, sizes, NORMAL)
 
     def _strings(self, tensor: Wanted) -> str:

@@ -7,11 +7,11 @@ from typing import Sequence
 
 from graphmp.feeds.shapes import Shapes
 from graphmp.feeds.uses import ValueUse, carried_from, scalar
-from graphmp.feeds.wanted import Wanted
+from graphmp.feeds.wanted import Shape, Wanted
 from graphmp.graph.state.live import is_update, is_write
 from graphmp.graph.structure.view import Consumer, GraphView, Port
 from graphmp.graph.structure.walk import reached
-from graphmp.policy.op_sets import SELECTS, UPDATE_PREFIXES
+from graphmp.policy.op_sets import ADDS, SELECTS, UPDATE_PREFIXES
 
 _LOGISTIC_LOSS = re.compile(r"(^|/)logistic_loss(_\d+)?/")
 _LOGS = frozenset(("Log", "LogSoftmax"))
@@ -31,8 +31,11 @@ _SCALES = frozenset(
         "RealDiv",
         "Reshape",
         "Squeeze",
+        "StridedSlice",
+        "Sub",
         "Switch",
     )
+    + tuple(ADDS | SELECTS)
 )
 
 
@@ -74,13 +77,17 @@ def is_log_label(view: GraphView, use: ValueUse) -> bool:
 
 
 def is_rate(shapes: Shapes, tensor: Wanted) -> bool:
-    """Whether a scalar is a factor of an optimizer's step, or has such a name."""
+    """Whether a tensor of one element is a factor of an optimizer's step, or has such a name.
+
+    Formulas of decay lie between: a difference from the last rate, a choice by the step.
+    """
     nodes = shapes.view.nodes
     scalars = reached(
         [tensor.node],
         lambda name: [c.node for c in shapes.view.consumers(name)],
         lambda name: (
-            name == tensor.node or (nodes[name].op in _SCALES and shapes.of(Port(name, 0)) == ())
+            name == tensor.node
+            or (nodes[name].op in _SCALES and is_single(shapes.of(Port(name, 0))))
         ),
     )
     return _RATE_NAME.search(tensor.node) is not None or any(
@@ -89,6 +96,11 @@ def is_rate(shapes: Shapes, tensor: Wanted) -> bool:
         for name in scalars
         for consumer in shapes.view.consumers(name)
     )
+
+
+def is_single(shape: Shape) -> bool:
+    """Whether a static shape has one element."""
+    return shape is not None and all(size == 1 for size in shape)
 
 
 def _factor(view: GraphView, use: ValueUse) -> Port:

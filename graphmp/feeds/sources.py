@@ -77,6 +77,11 @@ def needed(view: GraphView, targets: Iterable[str]) -> Set[str]:
     return reached(targets, before)
 
 
+def is_python(node: tf.NodeDef) -> bool:
+    """Whether a node is a source that calls a Python function."""
+    return SOURCES.get(node.op) == _PYTHON and is_source(node)
+
+
 def is_source(node: tf.NodeDef) -> bool:
     """Whether a node's op is a source; a Python function without results brings no data."""
     return node.op in SOURCES and not ("Tout" in node.attr and not node.attr["Tout"].list.type)

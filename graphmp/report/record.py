@@ -42,6 +42,11 @@ class Record:
     float32: Optional[List[Kept]] = None
     costs: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def left_as_it_is(self) -> bool:
+        """Whether there was nothing to convert (GMP108)."""
+        return any(row["code"] == "GMP108" for row in self.warnings)
+
     def as_json(self) -> Dict[str, Any]:
         """The record of a recipe, which has no `float32`, as a JSON value."""
         return dict(vars(self))

@@ -76,6 +76,7 @@ def rewrite(
     policy: Policy,
     recorded: Sequence[RecordedCall] = (),
     solve: Solver = decided,
+    goes_on: bool = False,
 ) -> Rewriting:
     """Convert a graph that is already built.
 
@@ -85,13 +86,14 @@ def rewrite(
         policy: the op lists.
         recorded: recorded calls of `tf.gradients`.
         solve: decides on a body.
+        goes_on: whether another conversion's result trains on as it is.
 
     Raises:
         GraphmpError: GMP002, GMP008; GMP021 if the result fails its check; GMP022 for another
-            conversion's result.
+            conversion's result, unless it goes on.
     """
     op_defs = OpDefs(meta_graph)
-    change = functools.partial(_changed, meta_graph, op_defs, policy, recorded)
+    change = functools.partial(_changed, meta_graph, op_defs, policy, recorded, goes_on)
     by_times = bool(config.costs) and config.loss_scale == "dynamic"
     changed, facts = _by_times(change, config, solve) if by_times else change(config, solve)
     give_back()
@@ -127,13 +129,14 @@ def _changed(
     op_defs: OpDefs,
     policy: Policy,
     recorded: Sequence[RecordedCall],
+    goes_on: bool,
     config: Config,
     solve: Solver,
 ) -> Tuple[StoredMetaGraph, Record]:
     """The graph with all changes made, and the record of them."""
     result = copied(meta_graph)
     view = view_of(meta_graph) if isinstance(meta_graph, StoredMetaGraph) else None
-    special, training, plan = _planned(result, op_defs, config, policy, recorded, view)
+    special, training, plan = _planned(result, op_defs, config, policy, recorded, view, goes_on)
     scaled = insert(training, config, plan)
     if special.leave:
         return emptied(result), record(special, scaled, [], scaled.done)
@@ -173,10 +176,13 @@ def _planned(
     policy: Policy,
     recorded: Sequence[RecordedCall] = (),
     view: Optional[GraphView] = None,
+    goes_on: bool = False,
 ) -> _Planned:
     calls = valid(recorded, meta_graph.graph_def.node, config.gradient_scope)
     training = TrainingGraph(meta_graph, config, op_defs, calls, inside=recorded, view=view)
-    special = recognise(meta_graph, training.view, config, policy, training.gradients, recorded)
+    special = recognise(
+        meta_graph, training.view, config, policy, training.gradients, recorded, goes_on
+    )
     allow = frozenset(tensor_core_ops()) | policy.allow
     leave = special.leave or special.scales_itself
     return _Planned(special, training, plan_scaling(training, config, allow, leave, recorded))

@@ -11,14 +11,15 @@ from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional,
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.config import Config
+from graphmp.config import Config, in_words
 from graphmp.errors import GraphmpError, warning
-from graphmp.graph.edit.mark import read_mark, same_conversion
+from graphmp.graph.edit.mark import differing, read_mark, same_conversion
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.graph.structure.values import constant
 from graphmp.graph.structure.view import GraphView
+from graphmp.naming import is_clone
 from graphmp.policy.dtypes import FLOAT32, FLOAT64, HALF, INVALID, compute_dtype
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
@@ -55,6 +56,7 @@ def recognise(
     policy: Policy,
     gradients: AbstractSet[str],
     recorded: Sequence[RecordedCall] = (),
+    goes_on: bool = False,
 ) -> Recognised:
     """Detect an earlier conversion, half precision, float64, loss scaling, and missing training.
 
@@ -65,20 +67,15 @@ def recognise(
         policy: the op lists.
         gradients: the main graph's gradient code.
         recorded: recorded calls of `tf.gradients`, for those inside functions.
+        goes_on: whether a graph that graphmp converted trains on as it is, whatever the flags.
 
     Raises:
         GraphmpError: GMP022 for a graph that graphmp converted with other flags or in another
             version.
     """
-    if already_converted(meta_graph, view, config):
-        return Recognised(
-            [
-                warning(
-                    "GMP108", "", "this graph was converted with the same flags: nothing to change"
-                )
-            ],
-            True,
-        )
+    converted = _converted_before(meta_graph, view, config, goes_on)
+    if converted:
+        return Recognised(converted, True)
     trains = bool(
         gradients
         or training_functions(meta_graph.graph_def, recorded)
@@ -109,22 +106,38 @@ def recognise(
     return Recognised(warnings, bool(precision), bool(scaling))
 
 
-def already_converted(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> bool:
-    """Whether the graph was converted with these flags. Raises GMP022 for another conversion."""
+def is_inserted(name: str) -> bool:
+    """Whether a conversion gave a node its name: a cast, or a session's copy of a node."""
+    return bool(_INSERTED.search(name) or is_clone(name))
+
+
+def _converted_before(
+    meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, goes_on: bool
+) -> List[Dict[str, str]]:
+    """Warnings about a graph that graphmp converted; empty for others. Raises GMP022."""
     found = read_mark(meta_graph)
-    if found is not None:
-        if same_conversion(found, config):
-            return True
-        text = "the graph was converted by graphmp %s with %s; convert the original again"
-        raise GraphmpError("GMP022", text % (found.get("graphmp_version"), _flags(found["flags"])))
-    node = next((name for name in view.nodes if _INSERTED.search(name)), None)
-    if node is not None:
-        raise GraphmpError(
-            "GMP022",
-            "the graph was converted by graphmp before (node %s); convert the original again"
-            % node,
-        )
-    return False
+    node = next((name for name in view.nodes if is_inserted(name)), None)
+    if found is not None and same_conversion(found, config):
+        text = "this graph was converted with the same flags: nothing to change"
+        return [warning("GMP108", "", text)]
+    if found is None and node is None:
+        return []
+    how = (
+        "before (node %s)" % node
+        if found is None
+        else "%s with %s" % (found.get("graphmp_version"), _flags(found["flags"]))
+    )
+    if not goes_on:
+        text = "the graph was converted by graphmp %s; convert the original again"
+        raise GraphmpError("GMP022", text % how)
+    rows = [
+        warning("GMP108", "", "the graph was converted by graphmp %s: it trains as it is" % how)
+    ]
+    now = differing(found, config)[1] if found is not None else ""
+    if now:
+        text = "%s: no effect on a graph that is converted; convert the original for that" % now
+        rows.append(warning("GMP124", "", text))
+    return rows
 
 
 def own_loss_scaling(view: GraphView, gradients: AbstractSet[str]) -> str:
@@ -228,7 +241,7 @@ def _flags(flags: Dict[str, Any]) -> str:
     default = Config.make(compute_dtype=flags.get("compute_dtype", "float16")).as_flags()
     default["compute_dtype"] = ""  # always named
     text = [
-        "--%s=%s" % (name, value)
+        in_words(name, value)
         for name, value in sorted(flags.items())
         if default.get(name) != value and name != "engine"
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import fields
-from typing import Any, Optional, Set, Union
+from typing import Any, Optional, Set, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -96,6 +96,10 @@ class _Says(Observer):
             if text not in self._said:
                 self._said.add(text)
                 say(text)
+
+    def went_on(self, live: LiveGraph, flags: Optional[Tuple[str, str]]) -> None:
+        if flags is not None and any(flags):
+            say("this graph was trained with %s before, and is now with %s" % flags)
 
     def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
         for text in _WORDS.said(step):

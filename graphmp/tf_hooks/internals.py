@@ -34,6 +34,11 @@ def op_creation() -> Tuple[Any, int]:
     return (module, 0) if owner is None or hasattr(module, "_apply_op_helper") else (owner, 1)
 
 
+def meta_graphs() -> ModuleType:
+    """Holds `export_scoped_meta_graph`, by which every Saver and builder makes a MetaGraphDef."""
+    return importlib.import_module("tensorflow.python.framework.meta_graph")
+
+
 def collection_message(key: str) -> Any:
     """The class of a collection's serialized messages; None for names or plain values."""
     return framework_ops().get_collection_proto_type(key)

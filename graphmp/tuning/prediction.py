@@ -76,7 +76,7 @@ class Prediction:
         self._curves = (_Curves(costs, 0), _Curves(costs, 1))
         self._casts = {
             to: sorted(
-                (float(cast.elements), cast.time.nanoseconds)
+                (max(1.0, float(cast.elements)), cast.time.nanoseconds)
                 for cast in costs.casts
                 if cast.to == to
             )

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.audit.measure.rows import ACTIVATION, WEIGHT_GRADIENT
 from graphmp.audit.options import AuditOptions
-from graphmp.audit.run import audit
+from graphmp.audit.run import audit, must_run
 from graphmp.errors import GraphmpError
 from graphmp.policy.dtypes import FLOAT32
 from tests.support import painting
@@ -144,3 +144,22 @@ def test_neither_graph_is_changed(data):
     assert FLOAT32 in {
         node.attr["T"].type for node in conversion.meta_graph.graph_def.node if "T" in node.attr
     }
+
+
+def test_a_learning_rate_that_is_fed():
+    """Straight into the updates; its value is said."""
+
+    def model():
+        x = tf.placeholder(tf.float32, [None, 8], name="x")
+        loss = tf.reduce_mean(tf.square(tf.layers.dense(x, 4)))
+        tf.train.AdamOptimizer(tf.placeholder(tf.float32, [], name="rate")).minimize(loss)
+
+    found = of_model(model)
+    assert found.data == "random, seed 0, rate:0=0.001"
+
+
+@pytest.mark.unit
+def test_a_step_that_does_not_run_is_one_error():
+    """In the audit and in its repair."""
+    with pytest.raises(GraphmpError, match="GMP024: step 3 does not run: empty"), must_run(3):
+        raise tf.errors.OutOfRangeError(None, None, "empty\nmore")

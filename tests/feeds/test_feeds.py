@@ -610,6 +610,15 @@ class TestScalars:
             ).minimize(loss),
             lambda rate, loss, v: tf.train.GradientDescentOptimizer(rate * 2.0).minimize(loss),
             lambda rate, loss, v: tf.assign_sub(v, rate * tf.gradients(loss, v)[0]).op,
+            lambda rate, loss, v: tf.train.GradientDescentOptimizer(
+                tf.train.polynomial_decay(rate, tf.constant(3), 10, 1e-5)
+            ).minimize(loss),
+            lambda rate, loss, v: tf.train.AdamOptimizer(
+                tf.where(tf.constant(3) < 5, rate, rate / 10.0)
+            ).minimize(loss),
+            lambda rate, loss, v: tf.train.MomentumOptimizer(
+                tf.train.piecewise_constant(tf.constant(3), [5, 9], [rate, rate / 2, rate / 4]), 0.9
+            ).minimize(loss),
         ],
     )
     def test_a_learning_rate_is_small(self, graph, apply):
@@ -626,6 +635,13 @@ class TestScalars:
             "keep:0": 0.5,
             "weight:0": 0.5,
         }
+
+    def test_a_learning_rate_of_one_element_is_small(self, graph):
+        v = variable([3])
+        rate = tf.placeholder(tf.float32, [1], "a")
+        update = tf.train.AdamOptimizer(tf.squeeze(rate)).minimize(tf.reduce_sum(v * v))
+        batch = random_batches(graph, view_of(graph), [update.name], BATCH, 0)(0)
+        assert batch["a:0"].tolist() == [np.float32(1e-3)]
 
     def test_a_batch_size(self, graph):
         size = tf.placeholder(tf.int32, [], "size")
@@ -775,7 +791,7 @@ class TestShapes:
         with pytest.raises(
             GraphmpError,
             match=(
-                r"GMP013: the graph runs with none of \d+ made-up .* InvalidArgumentError: twice:"
+                r"GMP024: the graph runs with none of \d+ made-up .* InvalidArgumentError: twice:"
                 r" Input to resh"
             ),
         ) as raised:

@@ -253,30 +253,25 @@ print(beside.WORD, sys.argv, os.getcwd(), os.path.realpath(__file__), os.path.re
 
 
 def test_a_graph_that_is_refused(forks):
-    """Another conversion's result, of which the conversion wants the original."""
+    """A training op that the flags name and the graph lacks."""
     text = """
 from net import *
-if sys.argv[1:]:
-    tf.train.import_meta_graph(sys.argv[1])
-else:
-    build(), tf.global_variables_initializer()
+build()
 with tf.Session() as session:
-    session.run("init")
+    session.run(tf.global_variables_initializer())
     print("started", flush=True)
     losses = [session.run(["loss:0", "train"], {"x:0": X})[0] for _ in range(5)]
 print("%.6f %.6f" % (losses[0], losses[-1]))
 """
     pathlib.Path("train.py").write_text(text)
-    first = forks.run("train.py", flags=["--report=out"])
-    assert first.status == 0, first.err
-    why = "GMP022: the graph was converted by graphmp"
-    refused = forks.run("train.py", "out/converted.meta", flags=["--clip_norm=5"])
+    plain = forks.run("train.py", flags=None)
+    assert plain.status == 0, plain.err
+    why = "GMP002: --train_op=missing: "
+    refused = forks.run("train.py", flags=["--train_op=missing"])
     assert (refused.status, refused.out) == (2, "started\n")
     assert refused.said[1].startswith("error " + why)
     assert refused.said[2:] == ["nothing was trained in this process"]
-    ended = forks.run(
-        "train.py", "out/converted.meta", flags=["--clip_norm=5", "--on_error=float32"]
-    )
-    assert (ended.status, ended.out) == (0, first.out)
+    ended = forks.run("train.py", flags=["--train_op=missing", "--on_error=float32"])
+    assert (ended.status, ended.out) == (0, plain.out)
     assert ended.said[1].startswith("not converted, trains in float32: " + why)
     assert ended.said[2:] == ["5 training steps, in float32"]

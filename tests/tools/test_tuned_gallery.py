@@ -153,3 +153,21 @@ def test_the_graphs_of_a_folder_are_rows_of_one_batch_size(tool, tmp_path, capsy
     with pytest.raises(SystemExit, match="2"):
         tool("tuned_gallery").parse([*flags, "c"])
     assert "found c, accepted: a, b" in capsys.readouterr().err
+
+
+def test_a_program_that_cannot_be_measured_fails_the_command(tool, tmp_path, monkeypatch, capsys):
+    """After the others."""
+    for name in ("a.meta", "b.meta"):
+        tmp_path.joinpath(name).write_bytes(b"")
+    gallery, begun = tool("tuned_gallery"), []
+
+    def timed(args, size, old, keep_row):
+        begun.append(size["program"])
+        if size["program"] == "a":
+            raise gallery.gallery.Failed("it does not train")
+
+    monkeypatch.setattr(gallery, "timed", timed)
+    results = "--results=%s" % (tmp_path / "results.json")
+    assert gallery.main(["measure", "--graphs=%s" % tmp_path, results]) == 1
+    assert begun == ["a", "b"]
+    assert capsys.readouterr().err == ("a: it does not train\ntuned_gallery: not measured: a\n")

@@ -111,6 +111,13 @@ def test_casts_by_dtype_and_size():
     assert Prediction(costs(overhead=5.0)).cast("half", 100) == 5.0
 
 
+def test_a_cast_of_an_empty_tensor():
+    empty = CastTime("half", 0, exactly(3.0))
+    assert Prediction(costs(casts=(empty,))).cast("half", 10) == 30.0
+    two = (empty, CastTime("half", 100, exactly(300.0)))
+    assert Prediction(costs(casts=two)).cast("half", 10) == pytest.approx(30.0)
+
+
 def test_held_back_measurements():
     exact = costs(*((neg(size), float(size), float(size)) for size in (10, 20, 40, 80)))
     found = Prediction(exact).held_back()

@@ -43,7 +43,7 @@ class Source:
             options: the data or the batch size, and the seed of the first values.
 
         Raises:
-            GraphmpError: GMP002, GMP003, GMP013, GMP020, GMP023, GMP024.
+            GraphmpError: GMP002, GMP003, GMP020, GMP023, GMP024.
         """
         self.step = find_step(original, train_op)
         step_graph(original, self.step)  # what can't be lowered is refused before anything is run

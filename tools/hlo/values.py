@@ -52,7 +52,7 @@ def first_values(meta_graph: tf.MetaGraphDef, step: Step, options: AuditOptions)
     The batch is the first one of the data, or made up.
 
     Raises:
-        GraphmpError: GMP002 or GMP003 for data that can't be read or don't fit, GMP013 if no
+        GraphmpError: GMP002 or GMP003 for data that can't be read or don't fit, GMP024 if no
             made-up batch runs, GMP024 for a variable without an initial value.
     """
     view = GraphView(meta_graph.graph_def)

@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.audit.measure.instrument import MAXIMA, SUMS
 from graphmp.audit.measure.statistics import COLUMNS
 from graphmp.audit.pair.paired import PairedGraph
+from graphmp.feeds.sources import is_source
 from graphmp.session.steps.as_written import unoptimised
 from graphmp.session.steps.training_session import TrainingSession
 
@@ -81,13 +82,15 @@ class Stepper(TrainingSession):
     def probe(self) -> List[Any]:
         """The inputs of updates, for a trial run without training.
 
-        Not their outputs, which may be inside a conditional.
+        Not their outputs, which may be inside a conditional; nor ops whose outputs are fed, such as
+        the placeholder of a learning rate: they can't run.
         """
         read = [
             tensor.op
             for op in self.targets
             for tensor in op.inputs
             if tensor.dtype in (tf.float16, tf.float32, tf.float64)
+            and not is_source(tensor.op.node_def)
         ]
         return [read, self._beside]
 

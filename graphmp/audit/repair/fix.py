@@ -15,7 +15,7 @@ from graphmp.audit.pair.paired import PairedGraph
 from graphmp.audit.pair.stepping import PairedStep, Stepper
 from graphmp.audit.repair.repair import KeepRule, Repair
 from graphmp.audit.repair.search import Search, by_scope
-from graphmp.audit.run import batches_for, chosen_arithmetic
+from graphmp.audit.run import batches_for, chosen_arithmetic, must_run
 from graphmp.config import Config
 from graphmp.conversion.built_graph import Identity, convert_graph
 from graphmp.conversion.conversion import Conversion
@@ -129,14 +129,17 @@ class Fixer:
             stepper.begin(self._options.checkpoint)
             batches = batches_for(stepper, self._conversion.original, self._options)
             if stepper.adapts:
-                stepper.compare(batches(first), False)
+                with must_run(first):
+                    stepper.compare(batches(first), False)
             for number in range(self._options.steps):
-                step = stepper.settled(batches(first + number), True)
-                tally.add(*stepper.tables(), step.scales, step.finite)
+                with must_run(first + number):
+                    step = stepper.settled(batches(first + number), True)
+                    tally.add(*stepper.tables(), step.scales, step.finite)
                 skipped += not all(step.finite)
                 if 2 * skipped > self._options.steps or not self._losses_agree(step):
                     break
-                stepper.step(batches(first + number))
+                with must_run(first + number):
+                    stepper.step(batches(first + number))
             else:
                 self._progress(self._runs)
                 return not disagreeing(tally.ranges(), self._tolerance)

@@ -52,12 +52,12 @@ def check(device: Device) -> None:
 
 
 def is_converted(source: str, tag: str) -> bool:
-    """Whether SOURCE is a graph that graphmp converted."""
+    """Whether SOURCE is a graph with the mark of a conversion."""
     return names_a_graph(source) and read_mark(read_graph(source, tag)) is not None
 
 
 def losses(meta_graph: tf.MetaGraphDef, config: Config) -> List[Dict[str, Any]]:
-    """Losses of a graph without a report, in a report's form, with updates of loss scales."""
+    """Losses of a graph without a report, in a report's form; their scales are left empty."""
     found = find_losses(TrainingGraph(meta_graph, config, OpDefs(meta_graph)), config)
     return [
         {
@@ -82,7 +82,7 @@ def traced(
 
     Raises:
         GraphmpError: GMP023 if nothing trains, GMP024 if the step doesn't run; GMP002, GMP003,
-            GMP005 and GMP013 for data.
+            GMP005 and GMP024 for data.
     """
     if not training:
         raise GraphmpError("GMP023", "%s: no training step was found in the graph" % source)

@@ -49,7 +49,7 @@ def make(
         folder: to write to.
 
     Raises:
-        GraphmpError: GMP002, GMP003, GMP005 for data that doesn't fit or can't be read, GMP013 if
+        GraphmpError: GMP002, GMP003, GMP005 for data that doesn't fit or can't be read, GMP024 if
             no made-up batch runs.
     """
     with original.graph.as_default():

@@ -1,36 +1,55 @@
-"""The mark of a converted graph: the collection `graphmp`.
+"""The marks of graphs that graphmp converted: collections with the version and the flags, as JSON.
 
-It holds the version and the flags of its conversion as JSON.
+A converted graph has the collection `graphmp`. A graph that a session converts beside itself has
+`graphmp_session`, so that its .meta says so: the graph there is the original.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.config import Config
+from graphmp.config import Config, in_words
 from graphmp.version import __version__
 
 COLLECTION = "graphmp"
+SESSION = "graphmp_session"
 _HOW = ("engine", "engine_strict")  # they choose how to convert, not the result
 
 
 def mark(meta_graph: tf.MetaGraphDef, config: Config, engine: str) -> None:
     """Marks a graph as converted."""
-    text = json.dumps(
+    meta_graph.collection_def[COLLECTION].bytes_list.value[:] = [_text(config, engine)]
+
+
+def mark_session(graph: Any, config: Config) -> None:
+    """Marks a tf.Graph as converted beside itself."""
+    graph.get_collection_ref(SESSION)[:] = [_text(config, "rewrite")]
+
+
+def _text(config: Config, engine: str) -> bytes:
+    return json.dumps(
         {"graphmp_version": __version__, "engine": engine, "flags": config.as_flags()},
         sort_keys=True,
-    )
-    meta_graph.collection_def[COLLECTION].bytes_list.value[:] = [text.encode("utf-8")]
+    ).encode("utf-8")
 
 
 def read_mark(meta_graph: tf.MetaGraphDef) -> Optional[Dict[str, Any]]:
     """The contents of the mark; None for a graph without one."""
     if COLLECTION not in meta_graph.collection_def:
         return None
-    for data in meta_graph.collection_def[COLLECTION].bytes_list.value:
+    return _read(meta_graph.collection_def[COLLECTION].bytes_list.value)
+
+
+def read_session_mark(graph: Any) -> Optional[Dict[str, Any]]:
+    """The contents of a tf.Graph's mark of a session; None for a graph without one."""
+    return _read(graph.get_collection(SESSION))
+
+
+def _read(texts: Iterable[bytes]) -> Optional[Dict[str, Any]]:
+    for data in texts:
         try:
             found = json.loads(data.decode("utf-8"))
         except ValueError:
@@ -45,6 +64,16 @@ def same_conversion(found: Dict[str, Any], config: Config) -> bool:
     return found.get("graphmp_version") == __version__ and _what(found["flags"]) == _what(
         config.as_flags()
     )
+
+
+def differing(found: Dict[str, Any], config: Config) -> Tuple[str, str]:
+    """The flags of a mark that aren't those of `config`, and those of `config`; empty if alike."""
+    then, now = _what(found["flags"]), _what(config.as_flags())
+    names = [name for name in sorted({*then, *now}) if then.get(name) != now.get(name)]
+    before, after = (
+        ", ".join(in_words(name, flags.get(name)) for name in names) for flags in (then, now)
+    )
+    return before, after
 
 
 def _what(flags: Dict[str, Any]) -> Dict[str, Any]:

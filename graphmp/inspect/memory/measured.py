@@ -90,7 +90,7 @@ def measure(
 
 
 def _batch(session: TrainingSession, view: GraphView, batch_size: int, seed: int) -> Batch:
-    """Random data with which the step runs. Raises GMP013 if there is none."""
+    """Random data with which the step runs. Raises GMP024 if there is none."""
     names = [op.name for op in session.targets]
     with session.graph.as_default():
         attempts = random_attempts(session.graph, view, names, batch_size, seed)

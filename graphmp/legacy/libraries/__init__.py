@@ -1,1 +1,1 @@
-"""Names that NumPy, SciPy and gym dropped since TensorFlow 1."""
+"""Names and behaviour that Python and other libraries than TensorFlow have dropped since."""

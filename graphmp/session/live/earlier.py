@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 from typing import AbstractSet, Any, Callable, Dict, FrozenSet, Iterable, Mapping, NamedTuple, Set
 
-import tensorflow.compat.v1 as tf
-
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.live import ancestors, is_update
 from graphmp.graph.structure.calls import functions_named, with_called
@@ -144,8 +142,8 @@ def digested(view: GraphView) -> Dict[str, bytes]:
     return {name: digest(name) for name in view.nodes}
 
 
-def _keep(bodies: Dict[str, bytes], name: str, library: Mapping[str, tf.MetaGraphDef]) -> bytes:
-    """The digest of a function with all that it calls, kept in `bodies`."""
+def _keep(bodies: Dict[str, bytes], name: str, library: Mapping[str, Any]) -> bytes:
+    """The digest of a function of a library, with all that it calls; it is kept in `bodies`."""
     texts = (serialize(library[each]) for each in sorted(with_called(library, [name])))
     bodies[name] = hashlib.sha256(b"".join(texts)).digest()
     return bodies[name]

@@ -1,15 +1,22 @@
-"""Exporting a live graph without its conversions, and without nodes that need none."""
+"""Exporting a live graph without its conversions, and without nodes that need none.
+
+A .meta that a Saver writes is exported so too: it is the graph that the script built, which any
+program trains on, or converts again. Files of earlier versions of graphmp have a session's copies
+in them (`left_by_others`).
+"""
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Optional
+from typing import AbstractSet, Any, FrozenSet, Iterable, Iterator, Optional
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.cloning import remove_copies
+from graphmp.graph.edit.mark import SESSION
 from graphmp.graph.io.messages import parse, serialize
+from graphmp.graph.state.live import ancestors, descendants
 from graphmp.graph.structure.view import parse_input
-from graphmp.naming import SCOPE
+from graphmp.naming import SCOPE, is_below_scope, is_clone
 from graphmp.session.live.watch import WATCH_SCOPE
 
 _WATCHES = "%s/%s/" % (SCOPE, WATCH_SCOPE)
@@ -33,21 +40,73 @@ def exported(
         wanted: names of the other nodes to export, with all that they depend on; None for all.
     """
     with graph.as_default():
-        graph_def = graph.as_graph_def(add_shapes=True)
-        nodes = [
-            node
-            for node in graph_def.node
-            if node.name not in added
-            and not node.name.startswith(_WATCHES)
-            and (wanted is None or node.name in wanted)
-        ]
-        del graph_def.node[:]
-        graph_def.node.extend(nodes)
-        remove_copies(graph_def.library)
+        graph_def = without(graph.as_graph_def(add_shapes=True), added, wanted)
         result = tf.train.export_meta_graph(graph=graph, graph_def=graph_def)
+    result.collection_def.pop(SESSION, None)
     if wanted is not None:
         _trim(result)
     return result
+
+
+def without(
+    graph_def: tf.GraphDef, added: AbstractSet[str], wanted: Optional[AbstractSet[str]] = None
+) -> tf.GraphDef:
+    """A live graph's GraphDef, changed: without nodes and functions of conversions (`exported`)."""
+    nodes = [
+        node
+        for node in graph_def.node
+        if not _is_added(node.name, added) and (wanted is None or node.name in wanted)
+    ]
+    del graph_def.node[:]
+    graph_def.node.extend(nodes)
+    remove_copies(graph_def.library)
+    return graph_def
+
+
+def as_built(graph: Any, graph_def: tf.GraphDef, added: AbstractSet[str]) -> tf.GraphDef:
+    """A live graph's GraphDef without conversions, for a .meta.
+
+    Unchanged if the script's own nodes or collections have some of them, such as a summary that it
+    made of the loss scale.
+
+    Args:
+        graph: the tf.Graph.
+        graph_def: the GraphDef; it is changed.
+        added: names of the nodes that conversions added, and of nodes that read them.
+    """
+    gone = {name for name in added if is_below_scope(name)}
+    kept = [node for node in graph_def.node if not _is_added(node.name, gone)]
+    names = {node.name for node in kept}
+    used = [text for node in kept for text in node.input]
+    used += [op.name for op in _collected(graph) if op.name in gone]
+    return without(graph_def, gone) if all(_is_in(names, text) for text in used) else graph_def
+
+
+def _collected(graph: Any) -> Iterator[Any]:
+    """The ops that the collections of a tf.Graph name."""
+    for key in graph.get_all_collection_keys():
+        items = (getattr(item, "op", item) for item in graph.get_collection(key))
+        yield from (op for op in items if isinstance(op, tf.Operation))
+
+
+def left_by_others(graph: Any, trained: Iterable[Any]) -> FrozenSet[str]:
+    """Names of the nodes that another process's conversion added, and of all that read them.
+
+    None if what trains depends on them: then the imported graph itself was converted.
+
+    Args:
+        graph: the tf.Graph.
+        trained: ops that train.
+    """
+    below = {op for op in graph.get_operations() if is_below_scope(op.name)}
+    needed = ancestors(trained) if below else set()
+    if not any(is_clone(op.name) for op in below) or any(is_clone(op.name) for op in needed):
+        return frozenset()
+    return frozenset(op.name for op in descendants(below - needed))
+
+
+def _is_added(name: str, added: AbstractSet[str]) -> bool:
+    return name in added or name.startswith(_WATCHES)
 
 
 def _trim(meta_graph: tf.MetaGraphDef) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import AbstractSet, Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.edit.mark import mark_session
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.policy.op_sets import VARIABLE_OPS
@@ -70,6 +71,7 @@ def convert(
     trained: Sequence[Any],
     debug: bool,
     solve: Solver = decided,
+    left: FrozenSet[str] = frozenset(),
 ) -> LiveConversion:
     """Convert a live graph beside itself, or what is new in it.
 
@@ -81,13 +83,14 @@ def convert(
         trained: ops that train, which `earlier` doesn't know.
         debug: whether to find the first op that isn't finite in each run that trains.
         solve: decides on a body.
+        left: those of `added` that another process left in the graph: nothing shares them.
 
     Raises:
         GraphmpError: as `graphmp.convert`.
     """
     start = time.time()
     check_given(config.costs)
-    nodes = earlier.nodes if earlier is not None else unconverted()
+    nodes = earlier.nodes if earlier is not None else unconverted(left)
     before = earlier.results if earlier is not None else NOTHING
     wanted = before.to_convert(graph, trained, added) if earlier is not None else None
     original = exported(graph, added, wanted)
@@ -98,10 +101,13 @@ def convert(
         policies.load(config.compute_dtype, config.op_policy),
         recorded=noted(graph),
         solve=settling,
+        goes_on=True,
     )
+    if not done.record.left_as_it_is:
+        mark_session(graph, config)
     check_variables(original, done.meta_graph)
     after = GraphView(done.meta_graph.graph_def)
-    shared = _shared(after, added)
+    shared = _shared(after, added - left)
     cloned = nodes_to_clone(original.graph_def, after, shared)
     reused = before.reused(after, cloned, shared)
     clones = Clones(graph, after, original.graph_def, cloned - reused.keys(), reused=reused)

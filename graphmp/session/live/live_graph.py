@@ -8,9 +8,13 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
+import tensorflow.compat.v1 as tf
+
 from graphmp.config import Config
+from graphmp.graph.edit.mark import differing, read_session_mark
 from graphmp.rewrite.decisions import decided as placed
 from graphmp.rewrite.pipeline import Solver
+from graphmp.session.live.export import as_built, left_by_others
 from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.later import followed
 from graphmp.session.live.live_conversion import LiveConversion, convert
@@ -53,6 +57,13 @@ class Observer:
 
     def left(self, graph: Any) -> None:
         """A graph isn't converted: the decorator converted it while it was built."""
+
+    def went_on(self, live: LiveGraph, flags: Optional[Tuple[str, str]]) -> None:
+        """A conversion was made of a graph that graphmp trained in another process.
+
+        Its flags then and now are given as on a command line, those that differ; None if those of
+        then aren't known.
+        """
 
     def failed(self, error: Exception) -> bool:
         """A graph can't be converted; returns whether to train it in float32.
@@ -112,6 +123,7 @@ class LiveGraph(Owner):
         self.variants: Dict[str, LiveConversion] = {}
         self._runs = BYTES  # the variant that runs, but for turns
         self._added: FrozenSet[str] = frozenset()  # nodes that conversions added
+        self._left: FrozenSet[str] = frozenset()  # those of them that another process added
         self.fate = Fate()
         self.number = next(_NUMBERS)
         self.steps = 0
@@ -210,6 +222,10 @@ class LiveGraph(Owner):
             self._restored.assign(session, self.nodes.stand_ins.names)
         return any(known[op] for op in ops)
 
+    def as_built(self, graph_def: tf.GraphDef) -> tf.GraphDef:
+        """The graph's GraphDef for a .meta, changed: what the script built."""
+        return as_built(self._graph(), graph_def, self._added)
+
     def restored(self, session: Any, path: str) -> None:
         """Called when a session has restored a checkpoint."""
         self.checkpoint(path)
@@ -296,8 +312,16 @@ class LiveGraph(Owner):
         graph = self._graph()
         assert graph is not None  # a run of it is in progress
         before = self.converted
+        trained_before = read_session_mark(graph)
+        if before is None:
+            self._left = left_by_others(graph, trained)
+            self._added |= self._left
         self.variants, self._savers = {}, {}
         made = self._made(self._runs, self.config, self.debug, placed, before, trained)
+        as_it_is = made.record.left_as_it_is
+        if before is None and not as_it_is and (self._left or trained_before):
+            flags = differing(trained_before, self.config) if trained_before else None
+            self.observer.went_on(self, flags)
         self._trains = {}  # what came late may read new clones
         if self.tuning is not None and self.alternates:
             self.tuning.begin(graph, made)
@@ -317,7 +341,7 @@ class LiveGraph(Owner):
         """A new conversion, with both graphs, which `variants` doesn't keep."""
         graph = self._graph()
         assert graph is not None  # a run of it is in progress
-        made = convert(graph, config, self._added, earlier, trained, debug, solve)
+        made = convert(graph, config, self._added, earlier, trained, debug, solve, self._left)
         self._savers[variant] = LateSavers(graph, config, made.record, made.nodes)
         self._added |= made.nodes.added
         if variant == self._runs:

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.session.live.errors import of_original
-from graphmp.session.live.live_graph import LiveGraph
+from graphmp.session.live.live_graph import LiveGraph, known_live_graph
 from graphmp.session.live.stand_ins import StandIns
 from graphmp.session.tuned.turn import Request, Turn
 from graphmp.tf_hooks import internals, patch
@@ -36,6 +36,7 @@ def install(find: Finder) -> None:
         patch.wrap(session, name, getattr(_DOORS, name.lstrip("_")))
     patch.wrap(tf.train.Saver, "restore", _DOORS.restore)
     patch.wrap(tf.train.Saver, "save", _DOORS.save)
+    patch.wrap(internals.meta_graphs(), "export_scoped_meta_graph", _exported)
 
 
 class _MappedDoors:
@@ -159,6 +160,24 @@ class _MappedDoors:
         if live is not None:
             live.checkpoint(tf.compat.as_str_any(save_path))
         return original(saver, sess, save_path, *args, **kwargs)
+
+
+def _exported(
+    original: Any,
+    filename: Any = None,
+    graph_def: Any = None,
+    graph: Any = None,
+    export_scope: Any = None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """A MetaGraphDef of a graph: as the script built it, where that was converted in a session."""
+    exported = tf.get_default_graph() if graph is None else graph
+    live = known_live_graph(exported)
+    if live is not None and live.fate.converted and not export_scope:
+        given = exported.as_graph_def(add_shapes=True) if graph_def is None else graph_def
+        graph_def = live.as_built(given)
+    return original(filename, graph_def, graph, export_scope, *args, **kwargs)
 
 
 _FINDERS: List[Finder] = []
