@@ -13,6 +13,7 @@ ADDS_OF_MANY = frozenset(("AccumulateNV2", "AddN"))
 SUMS = ADDS | ADDS_OF_MANY  # of gradients, wherever a variable is used more than once
 SELECTS = frozenset(("Select", "SelectV2"))
 INEQUALITIES = frozenset(("Greater", "GreaterEqual", "Less", "LessEqual"))
+COMPARISONS = INEQUALITIES | {"Equal", "NotEqual"}
 FILLS = frozenset(("Fill", "OnesLike"))  # what the first gradient is made with, besides a Const
 SHAPE_OPS = frozenset(("Rank", "Shape", "ShapeN", "Size"))  # integers from a shape, no values
 
