@@ -14,6 +14,7 @@ SUMS = ADDS | ADDS_OF_MANY  # of gradients, wherever a variable is used more tha
 SELECTS = frozenset(("Select", "SelectV2"))
 FINITE_TESTS = frozenset(("IsFinite", "IsInf", "IsNan"))
 INEQUALITIES = frozenset(("Greater", "GreaterEqual", "Less", "LessEqual"))
+COMPARISONS = INEQUALITIES | {"Equal", "NotEqual"}
 FILLS = frozenset(("Fill", "OnesLike"))  # what the first gradient is made with, besides a Const
 SHAPE_OPS = frozenset(("Rank", "Shape", "ShapeN", "Size"))  # integers from a shape, no values
 

@@ -120,7 +120,7 @@ def painted(problem: Problem) -> Tuple[TypedGraph, Groups, List[Paint]]:
     guards = ranges.guarded(
         graph, policy, config.compute_dtype, overflowed("" if is_function else config.ranges)
     )
-    groups = Groups(graph, policy.allow)
+    groups = Groups(graph, policy)
     return graph, groups, paint(graph, groups, pinned, guards, config, policy, op_defs)
 
 

@@ -7,7 +7,8 @@
 3. The operands and the result of one allow op: BatchMatMulV3 has a type attribute for each, and
    only kernels for equal types.
 4. The all-reduces of one key or name, which each tower of a graph runs: they add up one tensor.
-5. The inputs and outputs of one function-calling op are its signature; they are pinned, not
+5. A comparison of a tensor with what clear ops select from it, and those ops (`selections.py`).
+6. The inputs and outputs of one function-calling op are its signature; they are pinned, not
    grouped.
 """
 
@@ -21,8 +22,10 @@ from scipy.sparse import csgraph
 
 from graphmp.graph.structure.view import Consumer, Port
 from graphmp.policy.dtypes import RESOURCE, STRING, VARIANT
+from graphmp.policy.policy import Policy
 from graphmp.policy.reason import HANDLE, Reason
 from graphmp.policy.traits import HANDLE_OPS, PASSES_ON
+from graphmp.rewrite.selections import selections
 from graphmp.rewrite.units import OTHER, TypedGraph
 
 _HANDLES = (RESOURCE, STRING, VARIANT)
@@ -37,12 +40,18 @@ class Groups:
         leaving: why the dtype of a unit can't change: its handle reaches an op for other handles.
     """
 
-    def __init__(self, graph: TypedGraph, allow: AbstractSet[str]):
-        """Find all groups of a graph body; `allow` are the op types of the policy's allow list."""
+    def __init__(self, graph: TypedGraph, policy: Policy):
+        """Find all groups of a graph body."""
         handle_pairs, leaving = _handle_classes(graph)
         self.of = _components(
             len(graph.units),
-            [*_loop_variables(graph), *handle_pairs, *_operands(graph, allow), *_reduces(graph)],
+            [
+                *_loop_variables(graph),
+                *handle_pairs,
+                *_operands(graph, policy.allow),
+                *_reduces(graph),
+                *selections(graph, policy.clear),
+            ],
         )
         self.members: List[List[int]] = [[] for _ in range(max(self.of, default=-1) + 1)]
         for unit, group in enumerate(self.of):

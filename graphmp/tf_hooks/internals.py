@@ -108,6 +108,12 @@ def is_op(op_type: str) -> bool:
         return False
 
 
+def register_contrib(graph_def: tf.GraphDef) -> None:
+    """Load 1.15.5's tf.contrib if a node's op is unknown: it registers its ops when it is used."""
+    if tf.__version__ < "2" and not all(is_op(op) for op in {node.op for node in graph_def.node}):
+        dir(importlib.import_module("tensorflow.contrib"))  # the module loads what is asked of it
+
+
 def load_graph(graph_def: tf.GraphDef) -> None:
     """Import a graph like `tf.import_graph_def`, without a Python object for each op.
 

@@ -1,5 +1,8 @@
 """Graphs that TensorFlow refuses, in a session of their own."""
 
+import subprocess
+import sys
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -25,6 +28,22 @@ def test_stale_shapes_are_dropped():
 def test_what_is_refused_is_one_line(name):
     with pytest.raises(GraphmpError, match="GMP029: TensorFlow does not import the graph: "):
         opened(hostile.made(hostile.TOLERATED[name]))
+
+
+CONTRIB = """
+import tensorflow.compat.v1 as tf
+from graphmp.session.steps.training_session import TrainingSession
+
+graph = tf.MetaGraphDef()
+graph.graph_def.node.add(name="bytes", op="BytesInUse")
+TrainingSession(graph, ["bytes"], tf.ConfigProto())
+"""
+
+
+@pytest.mark.skipif(tf.__version__ > "2", reason="TensorFlow 2 has no tf.contrib")
+def test_contrib_registers_its_ops_where_a_graph_has_one():
+    """In a process that has not used tf.contrib."""
+    subprocess.run([sys.executable, "-c", CONTRIB], check=True)
 
 
 def test_a_version_that_is_none():

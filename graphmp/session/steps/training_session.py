@@ -15,7 +15,7 @@ from graphmp.process_memory import collector_paused
 from graphmp.session.session_config import with_session_config
 from graphmp.session.steps.initialising import initialise, restore
 from graphmp.session.steps.limited import LimitedSession
-from graphmp.tf_hooks.internals import load_graph
+from graphmp.tf_hooks.internals import load_graph, register_contrib
 from graphmp.wording import first_line
 
 Importer = Callable[[tf.MetaGraphDef], Any]
@@ -97,6 +97,8 @@ class TrainingSession:
         Raises:
             Exception: errors of TensorFlow's import.
         """
+        with _quiet():
+            register_contrib(meta_graph.graph_def)
         _try_import(meta_graph)
         with collector_paused(), _quiet():
             try:
