@@ -94,9 +94,10 @@ def check_coverage(graph: Any, start: int, policy: Policy, config: Config) -> No
         return
     raise GraphmpError(
         "GMP015",
-        "none of the %d matmuls and convolutions, %s the first, would run in %s: no float tensor"
-        " argument of the build function feeds one; pass the inputs to it as arguments"
-        % (len(expected), expected[0].name, config.compute_dtype),
+        "none of the %d matmuls and convolutions, %s the first, would run in %s: each reads"
+        " float32, an input that is no argument of the build function or a weight that it computes;"
+        " pass the inputs as arguments, or let `graphmp convert FILE --engine=rewrite` change the"
+        " float32 graph" % (len(expected), expected[0].name, config.compute_dtype),
     )
 
 

@@ -684,6 +684,19 @@ def test_inputs_that_do_not_come_through_arguments_are_refused(graph):
         recipe_alone(lambda: tf.layers.dense(x, 1))()
 
 
+@pytest.mark.unit
+def test_a_weight_that_is_computed_in_float32_is_named_as_a_cause(graph):
+    """TensorFlow multiplies bfloat16 by float32, and gives float32."""
+
+    def build(x):
+        w = tf.get_variable("w", [12, 4])
+        return tf.matmul(x, w / tf.matmul(tf.ones([1, 12]), w))
+
+    decorate = graphmp.mixed_precision(compute_dtype="bfloat16", engine="recipe")
+    with pytest.raises(graphmp.GraphmpError, match=r"GMP015: .* or a weight that it computes; "):
+        decorate(build)(vectors()[0])
+
+
 EAGER = """
 import graphmp, tensorflow as tf
 try:
