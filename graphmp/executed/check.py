@@ -167,7 +167,7 @@ class Executed:
 
     def _batches(self, train: Sequence[str]) -> Any:
         view, options = GraphView(self._original.graph_def), self._options
-        with _of_original(), VariableSession(
+        with _of_original(options), VariableSession(
             self._original, train, checkpoint=options.checkpoint, on_gpu=True
         ) as session:
             return asked_batches(
@@ -181,7 +181,7 @@ class Executed:
             )
 
     def _expected(self) -> same.Expected:
-        with _of_original():
+        with _of_original(self._options):
             return same.expected(self._original, self._steps, self._options.checkpoint)
 
     def _same_again(self, again: Conversion) -> Claim:
@@ -334,12 +334,14 @@ class Executed:
 
 
 @contextlib.contextmanager
-def _of_original() -> Iterator[None]:
+def _of_original(options: AuditOptions) -> Iterator[None]:
     """Turn TensorFlow's errors in a run of the original into one of ours."""
     try:
         yield
     except (tf.errors.OpError, ValueError, TypeError) as error:
-        raise GraphmpError("GMP024", "the original does not run: %s" % first_line(error)) from None
+        text = "the original does not run%s: %s"
+        batches = "" if options.data else " on made-up batches (--data gives others)"
+        raise GraphmpError("GMP024", text % (batches, first_line(error))) from None
 
 
 def in_float32(config: Config, scale: float) -> Config:

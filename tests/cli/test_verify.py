@@ -233,6 +233,23 @@ def test_bad_data(trained, capsys, arguments, said):
     assert status == 2 and out == "" and said in err and len(err.splitlines()) == 1
 
 
+def test_an_original_that_refuses_made_up_batches(tmp_path, capsys):
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [4, 8], "x")
+        small = tf.Assert(tf.reduce_sum(x) > 1e6, ["the sum is small"])
+        with tf.control_dependencies([small]):
+            loss = tf.reduce_mean(tf.layers.dense(x, 8) ** 2)
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        tf.train.export_meta_graph(str(tmp_path / "a.meta"))
+    source, where = str(tmp_path / "a.meta"), str(tmp_path / "out")
+    assert run_command(["graphmp", "convert", source, "-o", where]) == 0
+    capsys.readouterr()
+    pair = [tmp_path / "out" / name for name in ("original.meta", "converted.meta")]
+    status, out, err = run(capsys, *pair, "--random_data")
+    assert status == 2 and out == "" and len(err.splitlines()) == 1
+    assert "GMP024" in err and "made-up batches" in err and "--data" in err
+
+
 def test_convert_and_verify(trained, tmp_path, capsys):
     """The claims follow the summary; what is printed for machines has them too."""
     source, where = str(trained / "original.meta"), str(tmp_path / "out")
