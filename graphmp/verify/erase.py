@@ -358,6 +358,14 @@ class Erasure:
             if step is not None and step.power < 0
         }
 
+    def products(self) -> Set[Port]:
+        """The outputs that are multiplied by a loss scale, such as scaled seeds."""
+        return {
+            Port(name, 0)
+            for name, step in self.steps.items()
+            if step is not None and step.power > 0
+        }
+
     def is_unscaled(self, name: str) -> bool:
         """Whether a node copies a value divided by a scale, directly or through added nodes."""
         if self._after.nodes[name].op not in _COPIES:

@@ -396,7 +396,9 @@ class Skips:
         ]
 
     def _look_at_flags(self) -> None:
-        ahead = self._reached(self._sources, frozenset())
+        # a seed's scale may cancel on the way, as in the sign of a gradient: no division then
+        starts = self._sources | self._body.erasure.products()
+        ahead = self._reached(starts, frozenset())
         sources = {port.node for port in self._sources}
         for scale in self._scales.dynamic:
             for port in sorted(scale.checked):

@@ -29,7 +29,7 @@ from graphmp.graph.edit.building import own_scope
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.state.devices import machine
 from graphmp.graph.structure.branches import Conditions
-from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.view import Consumer, Port
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite, all_finite_by_sums, clip, unscale
 from graphmp.policy.dtypes import BOOL, FLOAT32, HALF
@@ -39,7 +39,7 @@ from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.losses.model import GradientScope, Loss
 from graphmp.scaling.losses.returned import flag_output
 from graphmp.scaling.losses.training_graph import TrainingGraph
-from graphmp.scaling.plan.fetched_gradients import computed_elsewhere
+from graphmp.scaling.plan.fetched_gradients import computed_elsewhere, copies_unscaled
 
 
 class _Place(NamedTuple):
@@ -387,7 +387,7 @@ class Arithmetic:
             port
             for name in scope.degrees.rescale
             for port in self._graph.outputs(name)
-            if self._graph.is_float(port)
+            if self._graph.is_float(port) and self._inside(port, scope)
         ):
             with tf.device(self._graph.places.of(port.node)):
                 self._sources[port] = self._scale_at(port).scale(
@@ -406,9 +406,18 @@ class Arithmetic:
                 )
 
     def _let_read(self, port: Port, tensor: Any, scope: GradientScope) -> None:
-        for consumer in self._graph.view.consumers(port.node):
-            if consumer.output == port.output and consumer.node in scope.nodes:
-                self._connections.append((consumer.node, consumer.slot, tensor))
+        for consumer in self._inside(port, scope):
+            self._connections.append((consumer.node, consumer.slot, tensor))
+
+    def _inside(self, port: Port, scope: GradientScope) -> List[Consumer]:
+        """What reads an output as a scaled gradient."""
+        return [
+            consumer
+            for consumer in self._graph.view.consumers(port.node)
+            if consumer.output == port.output
+            and consumer.node in scope.nodes
+            and not copies_unscaled(self._graph, scope, consumer.node)
+        ]
 
     def _scale_at(self, port: Port) -> scales.NoLossScale:
         """The scale for consumers of an output: behind an Enter if they are in a while loop."""
@@ -441,7 +450,8 @@ class Arithmetic:
         for port in dict.fromkeys(
             [*leaving, *(port for port in self._moved if port.node in scope.nodes)]
         ):
-            degree = scope.degrees.at(port)
+            kept = copies_unscaled(self._graph, scope, port.node)
+            degree = 0 if kept else scope.degrees.at(port)
             reader = next(
                 (
                     c.node

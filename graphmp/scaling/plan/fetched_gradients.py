@@ -34,7 +34,9 @@ def kept_ports(
     wanted = [
         name
         for name in graph.view.in_graph_order(named)
-        if scope.degrees.of.get(name) and name not in scope.degrees.rescale
+        if scope.degrees.of.get(name)
+        and name not in scope.degrees.rescale
+        and not copies_unscaled(graph, scope, name)
     ]
     for name in wanted:
         if len(graph.outputs(name)) == 1 and graph.is_float(Port(name, 0)):
@@ -83,6 +85,14 @@ def is_last_copy(graph: TrainingGraph, scope: GradientScope, name: str) -> bool:
         graph.view.nodes[name].op == "Identity"
         and not inside
         and source[0].node in scope.degrees.of
+    )
+
+
+def copies_unscaled(graph: TrainingGraph, scope: GradientScope, name: str) -> bool:
+    """Whether a node is a last copy of a value that is computed unscaled, and keeps it."""
+    return (
+        is_last_copy(graph, scope, name)
+        and graph.view.inputs(name)[0].node in scope.degrees.rescale
     )
 
 
