@@ -23,9 +23,9 @@ from graphmp.patterns import matches
 from graphmp.policy.formats import FORMATS
 from graphmp.policy.op_sets import ADDS, VARIABLE_OPS
 from graphmp.policy.policy import Policy
-from graphmp.policy.traits import BIAS_ADDS
+from graphmp.policy.traits import BIAS_ADDS, DIVIDES_BY_RECIPROCAL
 from graphmp.recipe.kernels import forbidden_op
-from graphmp.rewrite.ranges import misfit
+from graphmp.rewrite.ranges import misfit, small_divisor
 from graphmp.tf_hooks.internals import accepts
 
 FLOATS = (tf.float32, tf.float64)
@@ -59,7 +59,7 @@ class Plan:
         counts: numbers of ops before each call for a seed, in a rehearsal.
         size: the number of ops of the float32 build, in a rehearsal.
         outside: variables made before the call whose gradients it takes, in a rehearsal.
-        misfits: constants that the compute dtype can't hold, and a value of each that doesn't fit.
+        misfits: constants that the compute dtype can't hold, or whose reciprocal, and why.
     """
 
     half: FrozenSet[str] = frozenset()
@@ -70,7 +70,7 @@ class Plan:
     variables: Dict[str, str] = field(default_factory=dict)
     seeds: Dict[str, List[int]] = field(default_factory=dict)
     connected: FrozenSet[str] = frozenset()
-    misfits: Dict[str, float] = field(default_factory=dict)
+    misfits: Dict[str, str] = field(default_factory=dict)
     counts: Tuple[int, ...] = ()
     size: int = 0
     outside: Tuple[str, ...] = ()
@@ -135,13 +135,27 @@ def _may_be_half(op: Any, policy: Policy, config: Config) -> bool:
     return may_be and not forbidden_op(op, config.compute_dtype)
 
 
-def _misfits(forward: Sequence[Any], compute_dtype: str) -> Dict[str, float]:
-    found = (
-        {op.name: misfit(op.node_def, compute_dtype) for op in forward if op.type == "Const"}
-        if compute_dtype in FORMATS
-        else {}
+def _misfits(forward: Sequence[Any], compute_dtype: str) -> Dict[str, str]:
+    found = {}
+    for op in forward if compute_dtype in FORMATS else ():
+        fit = misfit(op.node_def, compute_dtype) if op.type == "Const" else None
+        if fit is not None:
+            found[op.name] = "holds %g, which %s can't" % (fit.value, compute_dtype)
+        elif op.type == "Const" and _divides(op):
+            small = small_divisor(op.node_def, compute_dtype)
+            if small is not None:
+                text = "divides by %g, whose reciprocal %s can't hold"
+                found[op.name] = text % (small, compute_dtype)
+    return found
+
+
+def _divides(op: Any) -> bool:
+    """Whether something is divided by an op's output."""
+    tensor = op.outputs[0]
+    return any(
+        each.type in DIVIDES_BY_RECIPROCAL and each.inputs[1] is tensor
+        for each in tensor.consumers()
     )
-    return {name: fit.value for name, fit in found.items() if fit is not None}
 
 
 def floating(tensors: Iterable[Any]) -> bool:

@@ -146,8 +146,7 @@ def check_constants(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
             place = "%s:%d: `%s`" % where if where else op.name
             raise GraphmpError(
                 "GMP012",
-                "%s: %s holds %g, which %s can't; %s"
-                % (place, op.name, plan.misfits[op.name], compute_dtype, ADVICE),
+                "%s: %s %s; %s" % (place, op.name, plan.misfits[op.name], ADVICE),
             )
 
 

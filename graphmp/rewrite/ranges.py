@@ -3,7 +3,8 @@
 1. A constant with |c| > 65504, or c != 0 and |c| < 2^-24 (float16; bfloat16 has float32's range):
    `Mul(mask, -1e9)`, `Add(x, 1e-12)` stay float32. The constant is followed through ops that pass
    values on. A matmul or convolution is only kept by overflow, or if all nonzero values would
-   become zero: a small weight among others does no harm.
+   become zero: a small weight among others does no harm. Neither may the reciprocal of a constant
+   divisor be larger: TensorFlow multiplies by it.
 2. A count computed from shapes (`Cast(Prod(Shape(x)))`, the divisor of means) may be any size: ops
    that use it stay float32, unless static shapes show that it fits.
 3. Nodes that overflowed in an audit (`--ranges`) stay float32, and so do their consumers.
@@ -11,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -22,7 +23,7 @@ from graphmp.policy.formats import FORMATS
 from graphmp.policy.op_sets import SHAPE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import RANGE_GUARD, Reason
-from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES
+from graphmp.policy.traits import DIVIDES_BY_RECIPROCAL, FORGETS_VALUES, KEEPS_VALUES
 from graphmp.rewrite.counts import count
 from graphmp.rewrite.units import TypedGraph
 
@@ -67,6 +68,8 @@ def guarded(
                 found.update(
                     (unit, reason) for unit in _users(graph, name, policy, fit) if unit not in found
                 )
+            for unit, reason in _divided_by(graph, name, compute_dtype):
+                found.setdefault(unit, reason)
         elif (
             node.op == "Cast"
             and graph.units_of(name)
@@ -91,6 +94,13 @@ def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
     if large.any():
         return Misfit(float(values[sizes.argmax()]), True)
     return Misfit(float(values[sizes.argmin()]), bool(small.all())) if small.any() else None
+
+
+def small_divisor(node: tf.NodeDef, compute_dtype: str) -> Optional[float]:
+    """A constant's smallest size, if the compute dtype can't hold its reciprocal; else None."""
+    sizes = np.abs(_values(node))
+    small = sizes[(sizes > 0) & (sizes < 1 / FORMATS[compute_dtype].largest)]
+    return float(small.min()) if small.size else None
 
 
 def is_off_zero(graph: TypedGraph, name: str) -> bool:
@@ -148,6 +158,20 @@ def _users(graph: TypedGraph, constant: str, policy: Policy, fit: Misfit) -> Ite
             if op in KEEPS_VALUES:
                 seen.add(consumer.node)
                 waiting.append(consumer.node)
+
+
+def _divided_by(
+    graph: TypedGraph, constant: str, compute_dtype: str
+) -> Iterator[Tuple[int, Reason]]:
+    """Units that divide by a constant whose reciprocal half precision can't hold."""
+    small = small_divisor(graph.view.nodes[constant], compute_dtype)
+    if small is None:
+        return
+    words = "1 / %s is %g, which %s can't hold" % (constant, 1 / small, compute_dtype)
+    for consumer in graph.view.consumers(constant):
+        divides = graph.view.nodes[consumer.node].op in DIVIDES_BY_RECIPROCAL
+        if divides and consumer.slot == 1 and graph.reader(consumer) >= 0:
+            yield graph.reader(consumer), Reason(RANGE_GUARD, words, constant)
 
 
 def _fits(number: Optional[float], compute_dtype: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
+import graphmp
 from tests.support import painting
 from tests.support.painted import W, X
 from tests.support.painting import decide, graph
@@ -156,3 +158,42 @@ def test_counts_of_shapes_stay_float32(count):
         and painted.because["d"] == "f"
     )
     painting.verified(meta_graph, ["d:0"])
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "line, value, held",
+    [
+        ("s RealDiv m c", 1e-6, False),
+        ("s RealDiv m c", -1.5e-5, False),
+        ("s RealDiv m c", 1.6e-5, True),
+        ("s RealDiv c m", 1e-6, True),
+        ("s Mul m c", 1e-6, True),
+    ],
+)
+def test_a_divisor_whose_reciprocal_half_precision_does_not_hold(line, value, held):
+    given = graph(X, W, "m MatMul x w", "c Const", line, "n MatMul s w", w=np.eye(4), c=value)
+    painted = decide(given)
+    assert ("s" in painted.half) == held and {"m", "n"} <= painted.half
+    if not held:
+        words = "range guard: 1 / c is %g, which float16 can't hold" % (1 / abs(np.float32(value)))
+        assert painted.reasons["s"] == words
+    assert "s" in decide(given, compute_dtype="bfloat16").half
+
+
+def test_a_division_by_a_small_constant_has_float32s_value():
+    def build():
+        x = tf.placeholder(tf.float32, [2, 4], "x")
+        weights = tf.get_variable("w", initializer=1e-6 * np.eye(4, dtype=np.float32))
+        small = tf.matmul(x, weights) / 5e-6
+        tf.matmul(small, tf.eye(4), name="out")
+
+    original = painting.built(build)
+    converted = graphmp.convert(original, compute_dtype="float16").meta_graph
+    found = []
+    for meta_graph in (original, converted):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.train.import_meta_graph(meta_graph)
+            session.run(tf.global_variables_initializer())
+            found.append(session.run("out:0", {"x:0": [[1, 2, 3, 0], [4, 5, 6, 7]]}))
+    np.testing.assert_allclose(found[1], found[0], rtol=0.1)
