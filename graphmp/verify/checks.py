@@ -50,23 +50,21 @@ class Checks:
 
     def on_side(self, port: Port) -> Optional[OnSide]:
         """A flag that only checks one side of a conditional; None for any other."""
-        for template, side in (("there_if_true", 1), ("there_if_false", 0)):
+        return self._on_one_side(port, "there")
+
+    def trains_on(self, port: Port) -> Optional[OnSide]:
+        """A flag that holds only on one side of a conditional; None for any other."""
+        found = self._on_one_side(port, "trains")
+        return found and found._replace(here=self._on_sides(found.here))
+
+    def _on_one_side(self, port: Port, kind: str) -> Optional[OnSide]:
+        """A flag by the templates of a kind."""
+        for template, side in ((kind + "_if_true", 1), (kind + "_if_false", 0)):
             found = self._matcher.match(template, port)
             if found is not None and self._on_sides(found["value"]) == found["predicate"]:
                 self._matcher.keep(found)
                 self._matcher.used.add(found["predicate"].node)
                 return OnSide(found["here"], (source(self._view, found["predicate"]), side))
-        return None
-
-    def trains_on(self, port: Port) -> Optional[OnSide]:
-        """A flag that holds only on one side of a conditional; None for any other."""
-        for template, side in (("trains_if_true", 1), ("trains_if_false", 0)):
-            found = self._matcher.match(template, port)
-            if found is not None and self._on_sides(found["value"]) == found["predicate"]:
-                self._matcher.keep(found)
-                self._matcher.used.add(found["predicate"].node)
-                here = self._on_sides(found["here"])
-                return OnSide(here, (source(self._view, found["predicate"]), side))
         return None
 
     def lie_on(self, ports: Iterable[Port], side: Tuple[Port, int]) -> bool:

@@ -6,7 +6,7 @@ precision gains.
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
+from typing import Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -16,10 +16,12 @@ from graphmp.feeds.batches import Batch
 from graphmp.files.single import write_atomic
 from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
+from graphmp.graph.structure.view import parse_input
+from graphmp.policy.dtypes import FLOAT32
+from graphmp.policy.op_sets import PLACEHOLDERS
 
 LARGE = 1 << 20  # bytes of a fed tensor that is kept
 SUFFIX = "_resident"  # of the variables
-_PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 
 
 def opened(training: TrainingFile, batch: Batch, gpu_memory: int = 0) -> Tuple[TimedSession, Batch]:
@@ -31,31 +33,38 @@ def opened(training: TrainingFile, batch: Batch, gpu_memory: int = 0) -> Tuple[T
         gpu_memory: as for TimedSession.
     """
     meta_graph, path = read_graph(training.path), training.path + SUFFIX
-    kept = _replaced(meta_graph.graph_def, batch)
+    kept, fed = _replaced(meta_graph.graph_def, batch)
     write_atomic(path, serialize(meta_graph))
     session = TimedSession(training._replace(path=path), gpu_memory)
     for node, value in kept.items():
         session.session.run(node + "/assign", {node + "/value:0": value})
-    fed = {name: value for name, value in batch.items() if _node(name) + SUFFIX not in kept}
+    fed = {
+        name: value for name, value in batch.items() if parse_input(name).node + SUFFIX not in kept
+    }
     return session, fed
 
 
-def _replaced(graph_def: tf.GraphDef, batch: Batch) -> Dict[str, np.ndarray]:
-    """Make large placeholders Identities of new variables. Return the variables' values by name."""
-    large = {
-        _node(name): value
-        for name, value in batch.items()
-        if value.dtype == np.float32 and value.nbytes >= LARGE
-    }
-    kept = {}
-    for node in list(graph_def.node):
-        if node.name in large and node.op in _PLACEHOLDERS:
-            value = kept[node.name + SUFFIX] = large[node.name]
-            graph_def.node.extend(_variable(node.name + SUFFIX, value.shape))
-            node.op, node.input[:] = "Identity", [node.name + SUFFIX]
-            node.attr.clear()
-            node.attr["T"].type = tf.float32.as_datatype_enum
-    return kept
+def _replaced(graph_def: tf.GraphDef, batch: Batch) -> Tuple[Batch, Batch]:
+    """Make large placeholders Identities of new variables.
+
+    Return the variables' values by name, and what is still fed.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    kept: Batch = {}
+    fed: Batch = {}
+    for tensor, value in batch.items():
+        node = nodes.get(parse_input(tensor).node)
+        large = value.dtype == np.float32 and value.nbytes >= LARGE
+        if node is None or node.op not in PLACEHOLDERS or not large:
+            fed[tensor] = value
+            continue
+        name = node.name + SUFFIX
+        kept[name] = value
+        graph_def.node.extend(_variable(name, value.shape))
+        node.op, node.input[:] = "Identity", [name]
+        node.attr.clear()
+        node.attr["T"].type = FLOAT32
+    return kept, fed
 
 
 def _variable(name: str, shape: Tuple[int, ...]) -> list[tf.NodeDef]:
@@ -69,7 +78,3 @@ def _variable(name: str, shape: Tuple[int, ...]) -> list[tf.NodeDef]:
             ref=variable, value=value, validate_shape=True, use_locking=True, name=name + "/assign"
         )
     return list(graph.as_graph_def().node)
-
-
-def _node(tensor: str) -> str:
-    return tensor.split(":")[0]
