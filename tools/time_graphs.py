@@ -221,10 +221,12 @@ def first_losses(
 ) -> List[float]:
     """The sum of the losses in the first steps from some values of the variables."""
     nodes = {node.name: node for node in session.graph.get_operations()}
-    for name, value in start.items():
-        assign = nodes.get(name + "/Assign")
-        if assign is not None:
-            session.session.run(assign, {assign.inputs[1]: value})
+    assigns = [nodes[name + "/Assign"] for name in start if name + "/Assign" in nodes]
+    while assigns:
+        chosen = {each.inputs[1]: each for each in assigns}  # variables may share a first value
+        fed_values = {tensor: start[each.name[: -len("/Assign")]] for tensor, each in chosen.items()}
+        session.session.run(list(chosen.values()), fed_values)
+        assigns = [each for each in assigns if chosen[each.inputs[1]] is not each]
     tensors = [name.split(":")[0] + ":0" for loss in losses for name in loss["loss"]]
     found = []
     for _ in range(count):

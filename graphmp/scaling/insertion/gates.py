@@ -229,18 +229,22 @@ class GateInsertion:
             ),
         )
 
-    def all_of(self, flags: List[Port]) -> Port:
-        """The conjunction of flags."""
+    def all_of(self, flags: List[Port], device: str) -> Port:
+        """The conjunction of flags, on a device."""
         result = flags[0]
         for flag in flags[1:]:
             name = flags[0].node.rsplit("/", 1)[0] + "/skip/all"
             result = self._editor.add(
-                name, "LogicalAnd", [result, flag], Reason(SKIP_GATE, "a step of several losses")
+                name,
+                "LogicalAnd",
+                [result, flag],
+                Reason(SKIP_GATE, "a step of several losses"),
+                device,
             )
         return result
 
-    def any_of(self, flags: List[Port]) -> Port:
-        """The disjunction of flags."""
+    def any_of(self, flags: List[Port], device: str) -> Port:
+        """The disjunction of flags, on a device."""
         result = flags[0]
         for flag in flags[1:]:
             result = self._editor.add(
@@ -248,6 +252,7 @@ class GateInsertion:
                 "LogicalOr",
                 [result, flag],
                 Reason(SKIP_GATE, "one of the losses trains"),
+                device,
             )
         return result
 
