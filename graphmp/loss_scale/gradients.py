@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, Callable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.building import own_scope
-from graphmp.graph.state.devices import machine
 
 
 def unscale(
@@ -34,9 +32,9 @@ def unscale(
 def all_finite(gradients: Sequence[Any], scope: str, device: str = "") -> Any:
     """Whether every value of every gradient is finite.
 
-    A scalar bool tensor. The process of `device` finds it, if given, near the gradients.
+    A scalar bool tensor, on `device` if given.
     """
-    with own_scope(scope), _near(gradients, device):
+    with own_scope(scope), tf.device(device):
         flat, first = _flat()
         flags = [
             _reduced(t, lambda t: _all(tf.reshape(tf.is_finite(t), flat), first))
@@ -57,32 +55,16 @@ def all_finite_by_sums(gradients: Sequence[Any], scope: str, device: str = "") -
     dtypes = {tensor.dtype for tensor in tensors}
     if len(dtypes) != 1 or not dtypes <= {tf.float32, tf.float64}:
         return all_finite(gradients, scope, device)
-    with own_scope(scope), _near(gradients, device):
+    with own_scope(scope), tf.device(device):
         flat, first = _flat()
         rows = [_reduced(t, lambda t: tf.reshape(t, flat)) for t in tensors]
         sums = [_reduced(row, lambda row: tf.reduce_sum(row, first)) for row in rows]
         finite = tf.is_finite(tf.raw_ops.AddN(inputs=sums), name="finite_sums")
-        with tf.device(device):
-            doubted, sure = tf.raw_ops.Switch(data=finite, pred=finite, name="finite_sums/switch")
-            doubted = tf.identity(doubted, name="finite_sums/doubted")
-        with tf.control_dependencies([doubted]):
+        doubted, sure = tf.raw_ops.Switch(data=finite, pred=finite, name="finite_sums/switch")
+        with tf.control_dependencies([tf.identity(doubted, name="finite_sums/doubted")]):
             flags = [_reduced(row, lambda row: _all(tf.is_finite(row), first)) for row in rows]
         tested = tf.reduce_all(tf.stack(flags), first, name="finite_tests")
-        with tf.device(device):
-            return tf.raw_ops.Merge(inputs=[tested, sure], name="all_finite").output
-
-
-@contextlib.contextmanager
-def _near(gradients: Sequence[Any], device: str) -> Iterator[None]:
-    """The devices of small tensors that are computed from gradients: those of the gradients.
-
-    For a scale on the host, its process. Without a device, the caller's.
-    """
-    with contextlib.ExitStack() as devices:
-        if device:
-            devices.enter_context(tf.device(None))
-            devices.enter_context(tf.device(machine(device) or _tensors(gradients)[0].device))
-        yield
+        return tf.raw_ops.Merge(inputs=[tested, sure], name="all_finite").output
 
 
 def _tensors(gradients: Sequence[Any]) -> List[Any]:
@@ -99,20 +81,17 @@ def _all(row: Any, first: Any) -> Any:
     return tf.raw_ops.All(input=row, axis=first)
 
 
-def largest(gradients: Sequence[Any], device: str = "") -> Any:
-    """The largest absolute value in all gradients: a float32 scalar tensor.
-
-    `device` as in `all_finite`.
-    """
-    with _near(gradients, device):
-        flat, first = _flat()
-        found = [
-            _reduced(t, lambda t: tf.reduce_max(tf.abs(tf.reshape(t, flat)), first))
-            for t in _tensors(gradients)
-        ]
-        return tf.reduce_max(
-            tf.stack([tf.cast(value, tf.float32) for value in found] + [tf.constant(0.0)]), first
-        )
+def largest(gradients: Sequence[Any]) -> Any:
+    """The largest absolute value in all gradients: a float32 scalar tensor."""
+    flat, first = _flat()
+    found = [
+        _reduced(values(g), lambda g: tf.reduce_max(tf.abs(tf.reshape(g, flat)), first))
+        for g in gradients
+        if g is not None
+    ]
+    return tf.reduce_max(
+        tf.stack([tf.cast(value, tf.float32) for value in found] + [tf.constant(0.0)]), first
+    )
 
 
 def _reduced(tensor: Any, function: Callable[[Any], Any]) -> Any:

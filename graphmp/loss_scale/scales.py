@@ -23,11 +23,8 @@ from graphmp.tf_hooks.internals import init_scope
 COLLECTION = "graphmp_loss_scale"
 # room for gradients to grow after the first step; in the examples they grew 27 times in 20 steps
 HEAD_ROOM = 32
-# Of the state that a rewrite adds, and what is computed from it. On a GPU each small op is a kernel
-# to launch, and the host has to know the flag anyway. A function and its callers must name the same
-# device to share one variable. The recipe leaves its state to TensorFlow: `tf.group` makes a node
-# for each device, and the author's init op would get new ones.
-HOST = "/device:CPU:0"
+# a function and its callers must name the same device to share one variable
+BESIDE_CALLS = "/device:CPU:0"
 _FLOAT16_MAX = 65504.0
 _TINY = 2.0**-110  # divisor in place of 0
 
@@ -220,9 +217,7 @@ class DynamicLossScale(FixedLossScale):
 
     def _size(self, gradients: Sequence[Any]) -> Any:
         return (
-            tf.maximum(largest(gradients, self.device), self.largest)
-            if gradients
-            else tf.identity(self.largest)
+            tf.maximum(largest(gradients), self.largest) if gradients else tf.identity(self.largest)
         )
 
 
@@ -245,7 +240,7 @@ def state_for_functions(config: Config, scope: str) -> Tuple[Any, ...]:
     """
     variables = []
     for name, value, dtype in _state(config):
-        with own_scope(scope), tf.device(HOST):
+        with own_scope(scope), tf.device(BESIDE_CALLS):
             made = tf.Variable(
                 value,
                 trainable=False,
@@ -271,7 +266,7 @@ def skipped_between(states: Sequence[Tuple[Any, ...]]) -> Tuple[List[str], List[
     """
     before, after, same = [], [], []
     for *_, skipped in states:
-        with own_scope(skipped.op.name[len(SCOPE) + 1 :]), tf.device(HOST):
+        with own_scope(skipped.op.name[len(SCOPE) + 1 :]), tf.device(BESIDE_CALLS):
             old = tf.identity(read(skipped), name="before")
             new = tf.raw_ops.ReadVariableOp(resource=skipped.handle, dtype=tf.int64, name="after")
             before.append(old.op.name)
@@ -322,7 +317,7 @@ class _Handle:
     def __init__(self, name: str, value: Any, dtype: Any):
         self._value, self.dtype = value, dtype
         with tf.name_scope(name) as variable, tf.name_scope("handle") as self._scope, tf.device(
-            HOST
+            BESIDE_CALLS
         ):
             self._handle = tf.raw_ops.VarHandleOp(
                 dtype=dtype, shape=[], shared_name=variable[:-1], name="of"

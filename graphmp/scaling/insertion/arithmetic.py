@@ -123,8 +123,7 @@ class Arithmetic:
         self._always = self._sides_of_step()
         self._keep_fetched(kept)
         with self._part.building():
-            on_host = scales.HOST if config.loss_scale == "dynamic" else ""
-            with tf.device(machine(graph.places.of(loss.direct[0]))), tf.device(on_host):
+            with tf.device(machine(graph.places.of(loss.direct[0]))):
                 self.scale = (
                     self._entered(given)
                     if given is not None

@@ -17,7 +17,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import Editor
-from graphmp.graph.state.devices import Places, machine
+from graphmp.graph.state.devices import Places
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.view import CONTROL, Consumer, GraphView, Port
@@ -120,13 +120,12 @@ class _Look:
             places,
         )
         self._scope = loss.largest + "_of"
-        host = places.of(loss.largest)
-        self._device = machine(host)  # near the tensors, of which one number leaves
+        self._device = places.of(loss.largest)
         self._wait = [Port(loss.flag, CONTROL)] if looped else []  # a constant of the loop
         self._flat, self._first = self._constant("flat", -1), self._constant("first", 0)
         flag = Port(loss.flag, 0)
-        switch = self._add("switch", "Switch", [flag, flag], host, T=BOOL)
-        taken = self._add("taken", "Identity", [Port(switch.node, 1)], host, T=BOOL)
+        switch = self._add("switch", "Switch", [flag, flag], self._device, T=BOOL)
+        taken = self._add("taken", "Identity", [Port(switch.node, 1)], self._device, T=BOOL)
         self._in_first_step = Port(taken.node, CONTROL)
 
     def largest(self, ports: Sequence[Port]) -> Port:

@@ -10,7 +10,7 @@ from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.view import CONTROL, Port, parse_input
-from graphmp.loss_scale.scales import HOST, skipped_between
+from graphmp.loss_scale.scales import skipped_between
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import BOOL, FLOAT32
 from graphmp.policy.op_sets import WHILES
@@ -153,7 +153,7 @@ def gate_behind(
         waits.update({call: [*waits.get(call, ()), *before] for call in calls})
         waits.update(dict.fromkeys(after, calls))
     for name, numbers in plan.behind.items():
-        gates.by_flag(name, gates.any_of([flags[number] for number in sorted(numbers)], HOST))
+        gates.by_flag(name, gates.any_of([flags[number] for number in sorted(numbers)]))
         for number in numbers:
             row = next(
                 row

@@ -115,7 +115,7 @@ class _StepFlags:
         key = (kind, tuple(flags))
         if key not in self._known:
             make = self._gates.all_of if kind == "all" else self._gates.any_of
-            self._known[key] = make(flags, self._made[0].scale.device)
+            self._known[key] = make(flags)
         return self._known[key]
 
 

@@ -229,22 +229,18 @@ class GateInsertion:
             ),
         )
 
-    def all_of(self, flags: List[Port], device: str) -> Port:
-        """The conjunction of flags, on a device."""
+    def all_of(self, flags: List[Port]) -> Port:
+        """The conjunction of flags."""
         result = flags[0]
         for flag in flags[1:]:
             name = flags[0].node.rsplit("/", 1)[0] + "/skip/all"
             result = self._editor.add(
-                name,
-                "LogicalAnd",
-                [result, flag],
-                Reason(SKIP_GATE, "a step of several losses"),
-                device,
+                name, "LogicalAnd", [result, flag], Reason(SKIP_GATE, "a step of several losses")
             )
         return result
 
-    def any_of(self, flags: List[Port], device: str) -> Port:
-        """The disjunction of flags, on a device."""
+    def any_of(self, flags: List[Port]) -> Port:
+        """The disjunction of flags."""
         result = flags[0]
         for flag in flags[1:]:
             result = self._editor.add(
@@ -252,7 +248,6 @@ class GateInsertion:
                 "LogicalOr",
                 [result, flag],
                 Reason(SKIP_GATE, "one of the losses trains"),
-                device,
             )
         return result
 

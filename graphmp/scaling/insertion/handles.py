@@ -17,7 +17,7 @@ from graphmp.graph.edit.editing import add_data_inputs
 from graphmp.graph.structure.calls import called, functions_by_name
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.view import parse_input
-from graphmp.loss_scale.scales import HOST
+from graphmp.loss_scale.scales import BESIDE_CALLS
 from graphmp.naming import in_body, of_function
 from graphmp.policy.dtypes import RESOURCE
 from graphmp.policy.op_sets import CHOICES, PLAIN_CALLS, WHILES
@@ -147,10 +147,10 @@ class _Passing:
             *(self._functions[name].node_def for name in self.needed),
         ]:
             for node in nodes:
-                if node.device.endswith(HOST) and any(
+                if node.device.endswith(BESIDE_CALLS) and any(
                     node.name.startswith(scope) for scope in scopes
                 ):
-                    node.device = node.device[: -len(HOST)]
+                    node.device = node.device[: -len(BESIDE_CALLS)]
 
     def _take(self, function: Any, variables: List[str], returns: bool) -> None:
         """Give a function arguments that replace its own handles.
