@@ -1,7 +1,7 @@
-"""Environment variables: those that TensorFlow reads at its first import, and those of a build.
+"""Environment variables: those that TensorFlow reads, and those of a build.
 
-Besides `cli/`, this is the only module that uses the environment: TensorFlow takes its two settings
-from nowhere else, and only before its first import.
+Besides `cli/`, this is the only module that uses the environment: TensorFlow takes these settings
+from nowhere else.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Dict
 
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+FAST_BATCH_NORM = "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT"
 
 
 def prepare() -> None:
@@ -21,6 +22,14 @@ def prepare() -> None:
     ):  # without it TensorFlow could not load Keras at all (2.15.1)
         os.environ.setdefault(LEGACY_KERAS, "1")
     os.environ.setdefault(LOG_LEVEL, "3")
+
+
+def prepare_training() -> None:
+    """Request cuDNN's batch normalization without transposes, unless the user has set otherwise.
+
+    TensorFlow reads this at its first batch normalization on a GPU (2.15, 2.21).
+    """
+    os.environ.setdefault(FAST_BATCH_NORM, "1")
 
 
 def asks_for_legacy_keras() -> bool:

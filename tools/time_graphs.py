@@ -34,6 +34,7 @@ import contextlib
 import fcntl
 import functools
 import json
+import os
 import pathlib
 import statistics
 import sys
@@ -51,6 +52,7 @@ from graphmp.bench.kernels.profile import kernels_of_run
 from graphmp.bench.kernels.shares import shares
 from graphmp.bench.processes import feeds, resident
 from graphmp.bench.processes.timed_session import TimedSession, TrainingFile
+from graphmp.environment import FAST_BATCH_NORM, prepare_training
 from graphmp.errors import GraphmpError
 from graphmp.gate.reading import read_graph
 from graphmp.timings import order, speedup
@@ -76,6 +78,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     args = parse(argv)
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.disable_v2_behavior()
+    prepare_training()
     failed = False
     for path in args.graphs:
         try:
@@ -129,6 +132,7 @@ def measured(path: str, args: argparse.Namespace) -> Row:
             "program": pathlib.Path(path).stem,
             "device": this_machine().device,
             "tensorflow": tf.__version__,
+            FAST_BATCH_NORM: os.environ[FAST_BATCH_NORM],
             "batch_size": batches.batch_size,
             "losses": {
                 name: first_losses(*each, start, losses, args.losses)
@@ -224,7 +228,9 @@ def first_losses(
     assigns = [nodes[name + "/Assign"] for name in start if name + "/Assign" in nodes]
     while assigns:
         chosen = {each.inputs[1]: each for each in assigns}  # variables may share a first value
-        fed_values = {tensor: start[each.name[: -len("/Assign")]] for tensor, each in chosen.items()}
+        fed_values = {
+            tensor: start[each.name[: -len("/Assign")]] for tensor, each in chosen.items()
+        }
         session.session.run(list(chosen.values()), fed_values)
         assigns = [each for each in assigns if chosen[each.inputs[1]] is not each]
     tensors = [name.split(":")[0] + ":0" for loss in losses for name in loss["loss"]]
@@ -275,21 +281,23 @@ def text(rows: Sequence[Row]) -> Iterator[str]:
     """The speed-ups, the kernels, and the conditions of the measurement."""
     timed = [name for name in VARIANTS if any(name in row["rounds"] for row in rows)]
     columns = [name for name in timed if name != FLOAT32]
-    first = ["program", FLOAT32, *(HEADINGS[name] for name in columns)]
+    first = ["program", "GPU", FLOAT32, *(HEADINGS[name] for name in columns)]
     yield from table([first, *(speedups(row, columns) for row in rows)])
     yield ""
     kinds = ["kernels of a step", "", "all", "on Tensor Cores", "casts", "scaling"]
     yield from table([kinds, *(cells for row in rows for cells in kernels_of(row))])
     yield ""
-    for what in ("device", "tensorflow"):
-        yield "- %s: %s." % (what, ", ".join(sorted({row[what] for row in rows})))
+    yield "- TensorFlow %s." % ", ".join(sorted({row["tensorflow"] for row in rows}))
+    if any(row[FAST_BATCH_NORM] != "1" for row in rows):
+        yield "- slow batch norm: with %s=0, which is TensorFlow's default." % FAST_BATCH_NORM
 
 
 def speedups(row: Row, columns: Sequence[str]) -> List[str]:
     """The cells of a program: a float32 step, and the speed-up of each other variant."""
     rounds = {name: [[each] for each in found] for name, found in row["rounds"].items()}
     return [
-        row["program"],
+        program(row),
+        row["device"],
         "%.1f ms" % statistics.median(row["rounds"][FLOAT32]) if FLOAT32 in rounds else "-",
         *(
             said(speedup(rounds[FLOAT32], rounds[name]) if {FLOAT32, name} <= set(rounds) else None)
@@ -302,7 +310,12 @@ def kernels_of(row: Row) -> Iterator[List[str]]:
     """The cells of the kernels of each variant."""
     for name, found in row["kernels"].items():
         kinds = (found[kind] for kind in ("all", "tensor_cores", "casts", "scaling"))
-        yield [row["program"], HEADINGS[name], *("%.1f ms" % each for each in kinds)]
+        yield [program(row), HEADINGS[name], *("%.1f ms" % each for each in kinds)]
+
+
+def program(row: Row) -> str:
+    """The name of a program; with cuDNN's slower batch normalization it says so."""
+    return row["program"] + ("" if row[FAST_BATCH_NORM] == "1" else ", slow batch norm")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from graphmp.cli.terminal import progress, reporter
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.conversion.source import names_a_graph
+from graphmp.environment import prepare_training
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_file
 from graphmp.files.single import write_atomic
@@ -148,6 +149,7 @@ def run(args: argparse.Namespace) -> int:
     """Time and print; or examine the kernels of one step."""
     began, options = time.monotonic(), _options(args)
     picture = _picture_format(args)
+    prepare_training()
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.bench.device import find
         from graphmp.bench.graphs import by_costs

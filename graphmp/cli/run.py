@@ -16,6 +16,7 @@ from graphmp.cli.misplaced import misplaced
 from graphmp.config import Config
 from graphmp.conversion.contents import FILES
 from graphmp.conversion.source import LEGACY_IMPORTS
+from graphmp.environment import prepare_training
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_folder
 
@@ -122,6 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Become the script's process."""
+    prepare_training()
     spec = _spec(args)
     command = [
         sys.executable,

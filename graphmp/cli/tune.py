@@ -19,6 +19,7 @@ from graphmp.cli.steps import add_step_timeout
 from graphmp.cli.tables import Line, section, show, write
 from graphmp.cli.terminal import reporter
 from graphmp.conversion.quiet import quiet_stderr
+from graphmp.environment import prepare_training
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_file
 from graphmp.wording import labelled
@@ -95,6 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, write the file, print what was found."""
     began, options = time.monotonic(), _options(args)
+    prepare_training()
     output = pathlib.Path(args.output)
     check_file(output, input_files(args, options_of(FLAGS)))
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported

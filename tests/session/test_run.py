@@ -13,6 +13,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.cli.main import run_command
+from graphmp.environment import FAST_BATCH_NORM
 from tests.support.commands import refused
 from tests.support.places import environment
 
@@ -57,6 +58,11 @@ def run(folder, text, *argv, flags=(), stdin=""):
 def finished(argv, stdin=""):
     done = subprocess.run(argv, input=stdin.encode(), capture_output=True, env=environment())
     return done.returncode, done.stdout.decode(), done.stderr.decode().splitlines()
+
+
+def test_cudnn_normalizes_batches_without_transposes(folder):
+    text = "import os; print(os.environ['%s'])" % FAST_BATCH_NORM
+    assert run(folder, text)[1].split() == ["1"]
 
 
 def test_the_first_step_is_verified(forks, folder):

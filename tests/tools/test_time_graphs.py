@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench.processes import resident
 from graphmp.cli.main import run_command
+from graphmp.environment import FAST_BATCH_NORM
 from tests.support.places import ROOT
 
 
@@ -46,7 +48,8 @@ def test_each_variant_is_timed_from_the_same_values(tool, graph, tmp_path, monke
     assert row["kernels"]["float16"]["casts"] > 0 == row["kernels"]["float32"]["casts"]
     said = capsys.readouterr()
     assert "float16: first step " in said.err
-    assert "| net | " in said.out and "- device: " in said.out
+    assert "| net | " in said.out and "- TensorFlow %s." % tf.__version__ in said.out
+    assert "slow batch norm" not in said.out
     assert timing.main(["-o", str(output)]) == 0  # the tables alone
     assert capsys.readouterr().out == said.out
 
@@ -57,7 +60,16 @@ def test_one_variant_alone(tool, graph, tmp_path, monkeypatch, capsys):
     flags = ["-o", str(output), "--batch_size=4", "--seconds=0", "--losses=1", "--only", "float16"]
     assert tool("time_graphs").main([str(graph), *flags]) == 0
     assert set(json.loads(output.read_text())["rounds"]) == {"float16"}
-    assert "| net | - | - |" in capsys.readouterr().out
+    assert re.search(r"\| net \| [^|]+ \| - \| - \|", capsys.readouterr().out)
+
+
+def test_slow_batch_normalization_is_said(tool, graph, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tool("timed_turns"), "_TURN", 0.0)
+    monkeypatch.setenv(FAST_BATCH_NORM, "0")
+    flags = ["-o", str(tmp_path / "rows"), "--batch_size=4", "--seconds=0", "--losses=1"]
+    assert tool("time_graphs").main([str(graph), *flags, "--only", "float16"]) == 0
+    said = capsys.readouterr().out
+    assert "| net, slow batch norm |" in said and "%s=0" % FAST_BATCH_NORM in said
 
 
 def test_costs_are_those_of_the_graph_by_name(tool, graph, tmp_path, monkeypatch):
