@@ -7,7 +7,7 @@ takes.
 
 from __future__ import annotations
 
-from typing import FrozenSet, Iterable, NamedTuple, Optional, Tuple
+from typing import FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
 
 from graphmp.graph.structure.branches import sides as sides_of
 from graphmp.graph.structure.branches import source
@@ -119,7 +119,7 @@ class Checks:
     def _by_sums(self, found: Bindings) -> Optional[Checked]:
         """The outputs that sums are of, and tests where the sums aren't finite; None if others."""
         doubted = {"summed": found["summed"]}
-        summed = [self._matcher.take("sum_of", port) for port in found["sums"]]
+        summed = [match for port in found["sums"] for match in self._summed(port)]
         tested = [self._matcher.take("finite_of_doubted", port, doubted) for port in found["flags"]]
         if None in summed or None in tested:
             return None
@@ -131,6 +131,13 @@ class Checks:
             return None
         self._matcher.keep(found)
         return of_tests
+
+    def _summed(self, port: Port) -> List[Optional[Bindings]]:
+        """The matches of the outputs that a sum is of; None for one that isn't known."""
+        several = self._matcher.take("sum_of_several", port)
+        if several is None:
+            return [self._matcher.take("sum_of", port)]
+        return [self._matcher.take("row_of", row) for row in several["rows"]]
 
     def _carried(self, port: Port, outside: Optional[Port]) -> Optional[Checked]:
         """The outputs that a flag checks in all iterations of a loop.

@@ -191,12 +191,13 @@ class Matcher:
             inner = self._number(pattern.inputs[0], scope, port, inner or {})
         elif not _attributes(node, pattern.attributes):
             return None
-        elif pattern.rest:
-            inner = _bound(
-                pattern.rest, tuple(map(self.plain, self._view.inputs(port.node))), inner or {}
-            )
         else:
-            inner = self._inputs(pattern.inputs, scope, self._view.inputs(port.node), inner)
+            ports = self._view.inputs(port.node)
+            if pattern.rest:
+                count = max(0, len(ports) - len(pattern.inputs))
+                inner = _bound(pattern.rest, tuple(map(self.plain, ports[:count])), inner or {})
+                ports = ports[count:]
+            inner = self._inputs(pattern.inputs, scope, ports, inner)
         for key, value in pattern.attributes.items():
             if isinstance(value, Hole) and inner is not None:
                 inner = _bound(value.name, _spelled(node, key), inner)

@@ -11,6 +11,7 @@
     Op(a, key="text")  one with that attribute; key=NAME reads it off; all other attributes that are
                        no types have their default
     Op(*name)          any number of inputs, as a list
+    Op(*name, a)       the same, and a last one
     name               a hole: any output, the same at each occurrence of the name; if a template
                        has that name, an output that matches it
     name @ pattern     a hole for a match of a pattern
@@ -63,7 +64,7 @@ _CONSTANTS = {"nan": Value(math.nan), ZEROS: Value(ZEROS)}
 
 
 class NodePattern(NamedTuple):
-    """A node. `rest`: the hole for all of its inputs; empty if they are listed."""
+    """A node. `rest`: the hole for its inputs before the listed ones; empty if all are listed."""
 
     op: str
     inputs: Tuple[Any, ...]
@@ -159,7 +160,7 @@ def _node(tree: ast.Call) -> Any:
                 Hole(value.id) if isinstance(value, ast.Name) else ast.literal_eval(value)
             )
     return NodePattern(
-        tree.func.id, () if rest else tuple(map(_pattern, tree.args)), rest, 0, after, attributes
+        tree.func.id, tuple(map(_pattern, tree.args[bool(rest) :])), rest, 0, after, attributes
     )
 
 

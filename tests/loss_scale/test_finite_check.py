@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.loss_scale import gradients as module
 from graphmp.loss_scale.gradients import all_finite, all_finite_by_sums
 
 LARGE = np.finfo(np.float32).max
@@ -33,6 +34,33 @@ def test_the_same_flag(graph, dtype, sparse):
         for name, values in CASES.items():
             tested, by_sums = session.run(flags, dict(zip(fed, values)))
             assert tested == by_sums == np.isfinite(np.concatenate(values)).all(), name
+
+
+@pytest.mark.parametrize("small", [0, 4])
+def test_the_same_flag_of_small_gradients(graph, monkeypatch, small):
+    """Two of them have one sum, one of five elements its own."""
+    monkeypatch.setattr(module, "SMALL", small)
+    gradients = [tf.placeholder(tf.float32, [size]) for size in (4, 5, 1)]
+    finite = all_finite_by_sums(gradients, "loss_scale")
+    ops = [op.type for op in graph.get_operations()]
+    assert ops.count("Sum") == (2 if small else 3) and ops.count("ConcatV2") == bool(small)
+    with tf.Session() as session:
+        for place, gradient in enumerate(gradients):
+            for value in (1.0, np.inf, np.nan):
+                fed = {each: np.ones(each.shape, np.float32) for each in gradients}
+                fed[gradient][-1] = value
+                assert session.run(finite, fed) == np.isfinite(value), place
+
+
+@pytest.mark.unit
+def test_small_gradients_have_one_sum_on_each_device(graph):
+    for device in ("/cpu:0", "/cpu:0", "/gpu:0", "/gpu:0", "/gpu:1"):
+        with tf.device(device):
+            tf.placeholder(tf.float32, [2])
+    gradients = [op.outputs[0] for op in graph.get_operations()]
+    all_finite_by_sums(gradients, "loss_scale")
+    sums = sorted(op.device for op in graph.get_operations() if op.type == "Sum")
+    assert sums == ["/device:CPU:0", "/device:GPU:0", "/device:GPU:1"]
 
 
 @pytest.mark.unit

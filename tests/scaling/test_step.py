@@ -428,3 +428,21 @@ def test_a_training_loop_is_scaled_inside():
     assert converted.report["warnings"] == []
     start, expected = trained(meta_graph, feed=FEED)
     assert changed(expected, trained(converted.meta_graph, start=start, feed=FEED)[1]) == []
+
+
+@pytest.mark.unit
+def test_small_gradients_have_one_sum():
+    """Of variables whose sizes their nodes tell; rows of an embedding are as many as are read."""
+
+    def build():
+        rows = tf.nn.embedding_lookup(tf.get_variable("rows", [8, 64]), [1, 2, 1])
+        for layer in ("first", "second"):
+            rows = tf.layers.dense(rows, 64, name=layer)
+        tf.train.AdamOptimizer().minimize(tf.reduce_mean(rows**2), name="train")
+
+    conversion = graphmp.convert(built(build), engine="rewrite", loss_scale="dynamic")
+    nodes = {node.name: node for node in conversion.meta_graph.graph_def.node}
+    joined = nodes["graphmp/loss_scale/small"]
+    assert joined.op == "ConcatV2" and joined.attr["N"].i == 2
+    sums = [name for name in nodes if name.startswith("graphmp/loss_scale/Sum")]
+    assert len(sums) == 4

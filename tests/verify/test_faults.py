@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import parse
+from graphmp.loss_scale import gradients
 from graphmp.verify import verify
 from tests.support.proved import Planted, converted, open_claims, original_and_converted
 from tests.support.training_graphs import SHAPES, square, vectors
@@ -95,6 +96,21 @@ def one_check_less(graph):
     stack = graph.ours("stack")
     del stack.input[1]
     stack.attr["N"].i = 1
+
+
+def one_row_of_two(graph):
+    rows = graph.ours("small")
+    rows.input[1] = rows.input[0]
+
+
+def one_row_less(graph):
+    rows = graph.ours("small")
+    del rows.input[1]
+    rows.attr["N"].i = 1
+
+
+def a_row_of_the_clipped(graph):
+    graph.nodes[graph.ours("small").input[1]].input[0] = graph.gate("first").input[0]
 
 
 def one_sum_of_two(graph):
@@ -345,7 +361,7 @@ def op_becomes_a_call(graph):
 
 FAULTS = [
     divided_by_one, another_gradient, exchanged_gradients, not_unscaled, left_out_of_the_check, one_check_less, gate_turned, switch_turned,
-    one_sum_of_two, one_sum_less, sum_of_what_is_clipped, sum_in_a_row_of_one, never_in_doubt, doubt_turned, always_tested,
+    one_row_of_two, one_row_less, a_row_of_the_clipped, sum_in_a_row_of_one, never_in_doubt, doubt_turned, always_tested,
     no_gate, gate_always_open, not_waited_for, waited_for_dead, larger_norm, one_norm_of_two, past_the_clip, norm_of_one, backs_off_upwards,
     grows_soon, scale_stays, flag_does_not_wait, learning_rate, seed_scaled_twice, seed_not_scaled, saved_under_other_names,
     restored_into_others, scale_not_initialised, transposed, nesterov, half_variable, cast_missing, added_write, doubled_on_the_way,
@@ -371,6 +387,21 @@ def test_fault(graphs, fault):
     fault(planted)
     assert planted.meta_graph != converted
     assert not verify(original, planted.meta_graph).ok
+
+
+@pytest.fixture(scope="module")
+def large():
+    """The same of gradients that aren't small: each has a sum of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gradients, "SMALL", 0)
+        return original_and_converted(model, clip_norm=1.0)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("fault", [one_sum_of_two, one_sum_less, sum_of_what_is_clipped])
+def test_fault_of_large_gradients(large, fault):
+    assert verify(*large).ok
+    test_fault(large, fault)
 
 
 @pytest.mark.unit

@@ -226,8 +226,13 @@ class Arithmetic:
         places: Dict[_Place, List[Port]] = {}
         for port in [*self._outside(), *looped]:
             places.setdefault(self._place(port), []).append(port)
-        always = [self._result(port) for port in places.pop(_OUTSIDE, ())]
-        found = [all_finite_by_sums(always, self._scope, self.scale.device)] if always else []
+        found = []
+        always = places.pop(_OUTSIDE, ())
+        if always:
+            known = self._graph.sizes_of_gradients(self._loss.direct)
+            sizes = [known.get(port) for port in always]
+            tensors = [self._result(port) for port in always]
+            found.append(all_finite_by_sums(tensors, self._scope, self.scale.device, sizes))
         flags = [
             self._flag_at(place, functools.partial(self._finite_at, place, ports))
             for place, ports in places.items()

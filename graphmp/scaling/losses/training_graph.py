@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -315,6 +315,19 @@ class TrainingGraph:
             [argument.name for argument in definition.input_arg] if definition is not None else []
         )
         return next((slot for slot, argument in enumerate(names) if argument in arguments), -1)
+
+    def sizes_of_gradients(self, updates: Iterable[str]) -> Dict[Port, int]:
+        """The numbers of elements of what update kernels take as whole variables' gradients."""
+        found = {}
+        for name in updates:
+            slot = self.slot_named(name, "grad", "delta")
+            sparse = self.slot_named(name, "indices") >= 0
+            for variable in self.state.written(name) if slot >= 0 and not sparse else ():
+                attributes = self.view.nodes[variable].attr
+                shape = tf.TensorShape(attributes["shape"].shape if "shape" in attributes else None)
+                if shape.num_elements() is not None:
+                    found[self.view.inputs(name)[slot]] = int(shape.num_elements())
+        return found
 
     def values_written(self, name: str) -> List[int]:
         """The data inputs of a write that are values: neither references nor handles."""
