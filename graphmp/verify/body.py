@@ -15,7 +15,7 @@ from graphmp.verify.effects import effect_faults
 from graphmp.verify.ends import Ends
 from graphmp.verify.erase import Erasure
 from graphmp.verify.flags import Flags
-from graphmp.verify.gates import Gates
+from graphmp.verify.gates import Gates, written
 from graphmp.verify.late import late_faults
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.order import Order
@@ -131,7 +131,8 @@ class BodyFindings:
         found = self._matcher.match("alive", Port(name, 0)) or self._matcher.match(
             "applied", Port(name, 0)
         )
-        return found is not None and found["write"].node in self.gates.of
+        writes = written(found) if found is not None else frozenset()
+        return bool(writes) and writes <= self.gates.of.keys()
 
     def _groups(self) -> Iterator[Fault]:
         """Groups of inserted gradients that aren't those of the copies that wait for them.

@@ -40,13 +40,14 @@ class _Effects:
         self._bits = {name: 1 << place for place, name in enumerate(self.names)}
         self.before = self._run_by(sides.before.view, {}, {})
         writes = {
-            name: name if name in gates.of else body.order.stands_for(name)
+            name: {name} if name in gates.of else body.order.stands_for(name)
             for name in {*gates.of, *sides.added}
         }
-        originals = {name: copies.get(write, write) for name, write in writes.items()}
-        known = {
-            name: self.before[write] for name, write in originals.items() if write in self.before
-        }
+        known = {}
+        for name, found in writes.items():
+            bits = [self.before.get(copies.get(write, write), -1) for write in found]
+            if -1 not in bits:
+                known[name] = functools.reduce(operator.or_, bits)
         self.after = self._run_by(sides.after.view, known, body.clips.multiplied)
         self.scaled = self._of_scaled(body)
 

@@ -56,7 +56,7 @@ def interface_faults(before: Any, after: Any, body: BodyFindings) -> Iterator[Fa
     ends = [list(function.signature.control_output) for function in (before, after)]
     if ends[0] != ends[1][: len(ends[0])]:
         yield Fault(name, "runs other nodes for their effects than in the original")
-    run = {body.gates.waited_for(node) for node in after.control_ret.values()}
+    run = set().union(*map(body.gates.waited_for, after.control_ret.values()))
     for node in sorted(set(before.control_ret.values()) - run):
         yield Fault(in_body(name, node), "does not run with its function, as in the original")
     for key in sorted({*before.attr, *after.attr}.difference(_NAMES)):

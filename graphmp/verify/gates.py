@@ -5,7 +5,7 @@ A gate changes the value of a write, or makes it dead.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Set
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set
 
 from graphmp.graph.structure.branches import sides as sides_of
 from graphmp.graph.structure.values import array
@@ -41,6 +41,12 @@ class Gate(NamedTuple):
     predicate: Port
     value: Port
     dies: bool
+
+
+def written(found: Dict[str, Any]) -> FrozenSet[str]:
+    """The writes that a match stands for."""
+    writes = found["writes"] if "writes" in found else (found["write"],)
+    return frozenset(port.node for port in writes)
 
 
 class Gates:
@@ -175,15 +181,16 @@ class Gates:
                 return Port(found["write"].node, found["write"].output)
         return None
 
-    def waited_for(self, name: str) -> str:
-        """The write that a node represents for nodes that wait for it; else the node itself."""
+    def waited_for(self, name: str) -> FrozenSet[str]:
+        """The writes that a node represents for nodes that wait for it; else the node itself."""
         if name in self._sides.added:
             for template in ("alive", "alive_reference", "either_side", "alive_value", "applied"):
                 found = self._matcher.match(template, Port(name, 0))
-                if found is not None and self._may_stand(found):
+                writes = written(found) if found is not None and self._may_stand(found) else None
+                if found is not None and writes:
                     self._matcher.keep(found)
-                    return str(found["write"].node)
-        return name
+                    return writes
+        return frozenset((name,))
 
     def _may_stand(self, found: Dict[str, Any]) -> bool:
         """Whether what lives in a dead write's place counts or reads as that would have."""

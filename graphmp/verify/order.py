@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Iterator, List, Set, Tuple
+from typing import Dict, FrozenSet, Iterable, Iterator, List, Set, Tuple
 
 from graphmp.graph.structure.branches import Conditions, sides
 from graphmp.graph.structure.reach import sources_of
@@ -43,7 +43,7 @@ class Order:
         )
         self._checkpoints = checkpoints
         self._before, self._after = sides.before.view, sides.after.view
-        self._known: Dict[str, str] = {}
+        self._known: Dict[str, FrozenSet[str]] = {}
 
     def compare(self) -> None:
         """Report nodes with missing or additional predecessors, and nodes that newly die."""
@@ -111,7 +111,7 @@ class Order:
     def _waits(self, name: str, original: str) -> None:
         wanted = set(self._before.controls(original))
         controls = self._after.controls(name)
-        found = {self.stands_for(control) for control in controls}
+        found = set().union(*map(self.stands_for, controls))
         moved = (
             self._after.nodes[name].op == "Identity" != self._before.nodes[original].op
         )  # its inputs wait
@@ -169,10 +169,8 @@ class Order:
     def _waited_for(self, name: str) -> Iterator[str]:
         """The nodes of the original that an added node waits for, also as groups of them."""
         if name in self._sides.added:
-            controls = self._after.controls(name)
-            yield from (
-                each for each in map(self.stands_for, controls) if each in self._before.nodes
-            )
+            for control in self._after.controls(name):
+                yield from self.stands_for(control) & self._before.nodes.keys()
 
     def _constants(self) -> Dict[str, List[str]]:
         """The added constants by the nodes of the original that they wait for."""
@@ -201,28 +199,29 @@ class Order:
             for other in others
         )
 
-    def stands_for(self, name: str) -> str:
-        """The write, possibly dead, behind a node that others wait for, or behind its group."""
+    def stands_for(self, name: str) -> FrozenSet[str]:
+        """The writes, possibly dead, behind a node that others wait for, or behind its group."""
         if name not in self._known:
             self._known[name] = self._stands_for(name)
         return self._known[name]
 
-    def _stands_for(self, name: str) -> str:
+    def _stands_for(self, name: str) -> FrozenSet[str]:
         found = self._gates.waited_for(name)
-        if found != name or name not in self._sides.added or self._after.nodes[name].op != "NoOp":
+        if found != {name} or name not in self._sides.added or self._after.nodes[name].op != "NoOp":
             return found
         stands = {
             control: self._gates.waited_for(control) for control in self._after.controls(name)
         }
-        writes = {
-            write
-            for control, write in stands.items()
-            if write != control and write in self._before.nodes
-        }
-        if len(writes) != 1 or not self._follows(min(writes), set(stands.values()) - writes):
-            return name
+        groups = [
+            writes
+            for control, writes in stands.items()
+            if writes != {control} and writes <= self._before.nodes.keys()
+        ]
+        others = set().union(*stands.values()).difference(*groups)
+        if len(set(groups)) != 1 or not self._follows(min(groups[0]), others):
+            return found
         self._matcher.used.add(name)
-        return min(writes)
+        return groups[0]
 
     def _follows(self, name: str, others: Set[str], but: str = "") -> bool:
         """Whether a node runs after others, in the same iteration, ignoring `but`."""

@@ -119,7 +119,7 @@ def _may_differ(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
 def _stand_for(body: BodyFindings, before: Sequence[str], after: Sequence[str]) -> bool:
     """Whether train ops are those of the original, or nodes that wait for one that may be dead."""
     same = [
-        name == other or (":" not in name and body.order.stands_for(name) == other)
+        name == other or (":" not in name and body.order.stands_for(name) == {other})
         for name, other in zip(after, before)
     ]
     return len(before) == len(after) and all(same)

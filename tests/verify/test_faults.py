@@ -174,16 +174,26 @@ def gate_always_open(graph):
     graph.gate("first").input[1] = "graphmp/true"
 
 
+def applied(graph):
+    """What lives if the updates do."""
+    return next(node for name, node in graph.nodes.items() if name.endswith("/applied"))
+
+
 def not_waited_for(graph):
-    train = graph.nodes["train/update"]
-    train.input.remove(next(text for text in train.input if "second" in text))
+    graph.nodes["train/update"].input.remove("^" + applied(graph).name.replace("applied", "alive"))
+
+
+def one_not_waited_for(graph):
+    applied(graph).input.remove("^" + graph.update("second").name)
 
 
 def waited_for_dead(graph):
-    train = graph.nodes["train/update"]
-    train.input[:] = [
-        "^" + graph.update("second").name if "second" in text else text for text in train.input
-    ]
+    graph.nodes["train/update"].input.append("^" + graph.update("second").name)
+
+
+def dead_where_applied(graph):
+    node = applied(graph)
+    node.input[0] = node.input[0].replace(":1", "")
 
 
 def larger_norm(graph):
@@ -362,7 +372,7 @@ def op_becomes_a_call(graph):
 FAULTS = [
     divided_by_one, another_gradient, exchanged_gradients, not_unscaled, left_out_of_the_check, one_check_less, gate_turned, switch_turned,
     one_row_of_two, one_row_less, a_row_of_the_clipped, sum_in_a_row_of_one, never_in_doubt, doubt_turned, always_tested,
-    no_gate, gate_always_open, not_waited_for, waited_for_dead, larger_norm, one_norm_of_two, past_the_clip, norm_of_one, backs_off_upwards,
+    no_gate, gate_always_open, not_waited_for, one_not_waited_for, waited_for_dead, dead_where_applied, larger_norm, one_norm_of_two, past_the_clip, norm_of_one, backs_off_upwards,
     grows_soon, scale_stays, flag_does_not_wait, learning_rate, seed_scaled_twice, seed_not_scaled, saved_under_other_names,
     restored_into_others, scale_not_initialised, transposed, nesterov, half_variable, cast_missing, added_write, doubled_on_the_way,
     collection_gone, state_not_listed, another_listed, described_by_others, op_becomes_a_call, first_value_in_half,

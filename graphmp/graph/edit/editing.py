@@ -113,10 +113,12 @@ class Editor:
             if name not in self._waits_still and any(
                 text[1:] in self._successors for text in node.input if text.startswith("^")
             ):
-                node.input[:] = [
-                    "^" + self._successors.get(text[1:], text[1:]) if text.startswith("^") else text
-                    for text in node.input
+                data = [text for text in node.input if not text.startswith("^")]
+                waits = [
+                    "^" + self._successors.get(text[1:], text[1:])
+                    for text in node.input[len(data) :]
                 ]
+                node.input[:] = [*data, *dict.fromkeys(waits)]
 
     def input(self, name: str, slot: int) -> Port:
         """The present producer of a data input."""

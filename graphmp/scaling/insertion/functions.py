@@ -161,5 +161,6 @@ def gate_behind(
                 if row["calls"] == sorted(plan.inside[number].body.calls)
             )
             row["gated"].append(name)
+    gates.finish()
     result.warnings.extend(warning("GMP112", name, IMPOSSIBLE) for name in gates.impossible)
     return waits

@@ -76,6 +76,7 @@ def gate(
             and not graph.looped(name)
         ):
             gates.histogram(name)
+    gates.finish()
     ungated.update(dict.fromkeys(gates.impossible, IMPOSSIBLE))
     warnings.extend(warning("GMP112", name, text) for name, text in ungated.items())
     warnings.extend(

@@ -6,7 +6,8 @@ Nothing else may be missing in a skipped step.
    by a table of ops.
 2. Any other write is dead if the flag is false: its gradient comes through a Switch; one that takes
    only references and handles waits for a dead node. Nodes that waited for it wait for a Merge that
-   is alive in either case; consumers of its reference read the variable's. A write that returns the
+   is alive in either case, one for all writes that the same nodes wait for; consumers of its
+   reference read the variable's. A write that returns the
    variable's value is computed under another name, and its own name returns the result or the
    value.
 3. A write that returns results that nothing else can provide has no gate, and is reported.
@@ -26,6 +27,7 @@ from graphmp.graph.structure.view import CONTROL, Port
 from graphmp.policy.dtypes import BOOL, FLOATS, INT32, RESOURCE
 from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.policy.reason import FINITE_CHECK, SKIP_GATE, Reason
+from graphmp.scaling.losses.inside import RUNS
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
 _SELECTED = Reason(SKIP_GATE, "the old value unless the gradients are finite")
@@ -85,6 +87,8 @@ class GateInsertion:
         self._finite: Dict[Tuple[str, ...], Port] = {}
         self._both: Dict[Tuple[Port, Port], Port] = {}
         self._shapes: List[Port] = []
+        # writes that die, with their scopes, by flag, device and the nodes that wait for them
+        self._waited: Dict[Tuple[Port, str, Tuple[str, ...]], List[Tuple[str, str]]] = {}
         self.impossible: List[str] = []
 
     def by_flag(self, name: str, flag: Port) -> None:
@@ -275,14 +279,22 @@ class GateInsertion:
             self._editor.read_instead(data, alive)
             self._editor.wait_instead(name, alive.node, alive.node)
         elif control:
+            waiting = tuple(sorted(set(control)))
+            key = (flag, self._graph.places.of(name), waiting if RUNS not in waiting else (name,))
+            self._waited.setdefault(key, []).append((name, scope))
+
+    def finish(self) -> None:
+        """Make what lives in place of writes that die, once all are gated."""
+        for (flag, _, _), writes in self._waited.items():
             skipped, applied = self._sides(flag)
-            after = self._add(
-                scope + "/applied", "Identity", [applied, Port(name, CONTROL)], name, T=BOOL
-            )
+            first, scope = writes[0]
+            waits = [Port(name, CONTROL) for name, _ in writes]
+            after = self._add(scope + "/applied", "Identity", [applied, *waits], first, T=BOOL)
             alive = self._add(
-                scope + "/alive", "Merge", [skipped, after], name, T=BOOL, N=tf.AttrValue(i=2)
+                scope + "/alive", "Merge", [skipped, after], first, T=BOOL, N=tf.AttrValue(i=2)
             )
-            self._editor.wait_instead(name, alive.node, after.node)
+            for name, _ in writes:
+                self._editor.wait_instead(name, alive.node, after.node)
 
     def _die(self, name: str, write: str, flag: Port, scope: str) -> None:
         """Make a node, a write or its copy, dead unless a flag is true."""

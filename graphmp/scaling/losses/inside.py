@@ -37,7 +37,7 @@ from graphmp.policy.op_sets import ARGUMENT, CHOICES, RESULT, UPDATE_PREFIXES, V
 from graphmp.tf_hooks.bodies import as_graph, write_back
 from graphmp.tf_hooks.op_defs import OpDefs
 
-_HANDLE, _RUNS = "VarHandleOp", "graphmp_runs"
+_HANDLE, RUNS = "VarHandleOp", "graphmp_runs"
 
 
 class _Use(NamedTuple):
@@ -101,7 +101,7 @@ class OpenBody:
             if node.name in self._variables:
                 node.op = _HANDLE
         ends = _ends(graph_def)
-        graph_def.node.add(name=_RUNS, op="NoOp").input.extend(
+        graph_def.node.add(name=RUNS, op="NoOp").input.extend(
             "^" + name for name in [*self._control_outputs(), *ends]
         )
         graph_def.library.function.extend(
@@ -143,7 +143,7 @@ class OpenBody:
         """Write the changed body back into its function."""
         graph_def = tf.GraphDef()
         for node in self.meta_graph.graph_def.node:
-            if node.name == _RUNS:
+            if node.name == RUNS:
                 for name, text in zip(sorted(self._function.control_ret), node.input):
                     self._function.control_ret[name] = parse_input(text).node
                 continue
