@@ -446,3 +446,32 @@ def test_small_gradients_have_one_sum():
     assert joined.op == "ConcatV2" and joined.attr["N"].i == 2
     sums = [name for name in nodes if name.startswith("graphmp/loss_scale/Sum")]
     assert len(sums) == 4
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("alone", [False, True])
+def test_updates_that_the_same_nodes_wait_for_share_what_lives_in_their_place(alone):
+    """One that another node waits for too has its own."""
+
+    def build():
+        hidden = tf.layers.dense(tf.placeholder(tf.float32, [4, 8]), 8, name="first")
+        loss = tf.reduce_mean(tf.layers.dense(hidden, 4, name="second") ** 2)
+        tf.train.AdamOptimizer().minimize(loss, name="train")
+        graph = tf.get_default_graph()
+        update = graph.get_operation_by_name("train/update_first/bias/ApplyAdam")
+        with tf.control_dependencies([update] if alone else []):
+            tf.no_op(name="after")
+
+    meta_graph = built(build)
+    nodes = {
+        node.name: node
+        for node in graphmp.convert(meta_graph, engine="rewrite").meta_graph.graph_def.node
+    }
+    waits = sorted(
+        len([text for text in node.input if text.startswith("^")])
+        for name, node in nodes.items()
+        if name.endswith("/applied")
+    )
+    assert waits == ([1, 3] if alone else [4])
+    alive = [text for text in nodes["train"].input if text.endswith("/alive")]
+    assert len(alive) == len(waits)
