@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import List, NamedTuple, Sequence, Tuple
 
-from graphmp.wording import plural, printable, shell_word
+from graphmp.wording import labelled, plural, printable, shell_word
 
 
 class KeepRule(NamedTuple):
@@ -48,8 +48,7 @@ class Repair:
     def policy_lines(self) -> str:
         """The rules as lines of an op policy file."""
         return "".join(
-            "keep_float32 ^%s$  # %d op%s fewer in half\n"
-            % (re.escape(r.node), r.lost, "" if r.lost == 1 else "s")
+            "keep_float32 ^%s$  # %s fewer in half\n" % (re.escape(r.node), plural(r.lost, "op"))
             for r in self.rules
         )
 
@@ -118,4 +117,4 @@ class Repair:
 
 
 def _lines(rows: List[Tuple[str, str]]) -> str:
-    return "".join("%-12s %s\n" % row for row in rows)
+    return "".join(labelled(*row) + "\n" for row in rows)

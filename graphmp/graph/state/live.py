@@ -8,14 +8,13 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state_kinds import PASS_HANDLES, kind, takes
 from graphmp.graph.structure.walk import reached
+from graphmp.policy.dtypes import HALF
 from graphmp.policy.op_sets import MAY_BE_STATE, OVERWRITES, READS, UPDATE_PREFIXES, VARIABLE_OPS
-
-_HALF = (tf.float16, tf.bfloat16)
 
 
 def is_half(dtype: Any) -> bool:
     """Whether a dtype of TensorFlow's is a half precision."""
-    return dtype in _HALF
+    return dtype.as_datatype_enum in HALF
 
 
 def is_update(op: Any) -> bool:
