@@ -147,10 +147,15 @@ def variable_op(thing: Any) -> Optional[Any]:
     return op if op is not None and op.type in VARIABLE_OPS else None
 
 
+def as_list(value: Any) -> List[Any]:
+    """An argument that may be a list or tuple, or one of what these hold, as a list."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
 def connected_variables(xs: Any, gradients: Iterable[Any]) -> Set[str]:
     """Names of the variables among `xs` whose gradient is not None."""
-    xs = xs if isinstance(xs, (list, tuple)) else [xs]
-    found = [variable_op(x) for x, gradient in zip(xs, gradients) if gradient is not None]
+    pairs = zip(as_list(xs), gradients)
+    found = [variable_op(x) for x, gradient in pairs if gradient is not None]
     return {op.name for op in found if op is not None}
 
 
