@@ -83,7 +83,7 @@ def _plain(value: Any) -> np.ndarray:
 
 
 def _verify(folder: pathlib.Path, data: List[str]) -> Union[Dict[str, Any], str]:
-    """What `graphmp verify` found, or why it found nothing."""
+    """The findings of `graphmp verify`, or why there are none."""
     files = [str(folder / ORIGINAL), str(folder / CONVERTED)]
     command = [sys.executable, "-c", _START, _ROOT, "verify", *files, "--json", "--steps=1", *data]
     done = subprocess.run(
