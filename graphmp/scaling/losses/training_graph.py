@@ -91,6 +91,7 @@ class TrainingGraph:
         )
         self.places = Places(self.view)
         self.state = State(meta_graph, self.view, op_defs.get, ends)
+        self._frames = frames(self.view)  # before an insertion changes nodes
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.functions = frozenset(
             function.signature.name for function in meta_graph.graph_def.library.function
@@ -289,7 +290,7 @@ class TrainingGraph:
         """The number of parallel iterations of each frame."""
         return {
             inside[-1]: _parallel_iterations(self.view.nodes[name])
-            for name, inside in frames(self.view).items()
+            for name, inside in self._frames.items()
             if self.view.nodes[name].op in ENTERS
         }
 
