@@ -31,7 +31,7 @@ _state = {"behind": False}
 
 
 class _Limits(NamedTuple):
-    """What a child may take: seconds of a processor, and bytes besides those of its parent."""
+    """The limits of a child: seconds of a processor, and bytes besides those of its parent."""
 
     seconds: float
     memory: int

@@ -59,7 +59,7 @@ def test_a_large_training_graph(scale, tmp_path, monkeypatch):
 
 def training_graph(nodes, folder, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    importlib.import_module("training_graph").write(nodes, folder / "train.meta")
+    importlib.import_module("parts.training_graph").write(nodes, folder / "train.meta")
     return folder / "train.meta"
 
 

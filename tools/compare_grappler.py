@@ -46,9 +46,9 @@ from graphmp.report.facts import casts, coverage
 from graphmp.rewrite import pipeline
 
 # isort: split
-import flood_fill
 import tensorflow.compat.v1 as tf
-from table import print_table
+from parts import flood_fill
+from parts.table import print_table
 
 Row = Dict[str, Any]
 Converter = Callable[[tf.MetaGraphDef], tf.MetaGraphDef]

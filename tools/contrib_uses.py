@@ -28,7 +28,7 @@ if sys.version_info >= (3, 8):
 else:
     import importlib_metadata as metadata
 
-from tools.contrib_names import Names, parsed
+from parts.contrib_names import Names, parsed
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "legacy.md"
 MARKS = ("<!-- table: uses -->\n", "<!-- end of table -->\n")

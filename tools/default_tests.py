@@ -24,7 +24,7 @@ import pathlib
 import sys
 from typing import Dict, Iterable, List, Set, Tuple
 
-from covered import covered
+from parts.covered import covered
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))

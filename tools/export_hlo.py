@@ -50,6 +50,8 @@ import sys
 from typing import Any, List, Optional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from hlo.arguments import positive
+
 import graphmp
 from graphmp.audit.options import AuditOptions
 from graphmp.bench import grappler
@@ -153,14 +155,6 @@ def program(text: str) -> str:
     if not text.endswith(".hlo"):
         raise argparse.ArgumentTypeError("%s: accepted are names that end in .hlo" % text)
     return text
-
-
-def positive(text: str) -> int:
-    """A positive integer."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("%s: accepted are whole numbers from 1" % text)
-    return number
 
 
 def scale(text: str) -> str:

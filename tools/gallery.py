@@ -51,9 +51,9 @@ from graphmp.policy.dtypes import FLOAT32, HALF
 from graphmp.report.facts import nodes_of
 
 # isort: split
-import gallery_table
 import numpy as np
 import tensorflow.compat.v1 as tf
+from parts import gallery_table
 
 Row = Dict[str, Any]
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -26,7 +26,7 @@ from graphmp.timings import Ratio, speedup
 
 # isort: split
 from hlo.shown import kernel_lines, on_tensor_cores
-from measured_text import geometric_mean, said, table
+from parts.measured_text import geometric_mean, said, table
 
 Row = Dict[str, Any]
 Program = Dict[str, Row]  # the rows of a program, by column

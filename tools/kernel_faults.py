@@ -21,9 +21,10 @@ import signal
 import sys
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import numpy as np
 import tensorflow.compat.v1 as tf
-from kernel_cases import Case, cases
+from parts.kernel_cases import Case, cases
 
 from graphmp.policy import policy as policies
 from graphmp.policy.shape_faults import CASES, FAULTS, holds

@@ -9,8 +9,10 @@ kernels of 1.15.5. Needs no GPU.
 from __future__ import annotations
 
 import pathlib
+import sys
 from typing import Any, Dict, FrozenSet, Iterable, List, Set, Tuple
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import kernels
 

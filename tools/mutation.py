@@ -38,7 +38,7 @@ import tempfile
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from covered import covered
+from parts.covered import covered
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("rewrite/placement.py", "rewrite/paint.py", "scaling", "loss_scale", "recipe/creation.py")

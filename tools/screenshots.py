@@ -28,7 +28,7 @@ import tempfile
 import zlib
 from typing import Any, Dict, List, NamedTuple, Optional
 
-import browser
+from parts import browser
 from rich.ansi import AnsiDecoder
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme

@@ -26,7 +26,7 @@ import tempfile
 import time
 from typing import Any, Callable, Counter, Dict, Iterator, List
 
-from table import print_table
+from parts.table import print_table
 
 HERE = pathlib.Path(__file__).resolve()
 KINDS = ("import", "process", "session", "run", "convert", "compare", "build", "other")

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import pathlib
+import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import numpy as np
 import tensorflow.compat.v1 as tf
 

@@ -61,8 +61,8 @@ from graphmp.tuning.machine import this_machine
 # isort: split
 import numpy as np
 import tensorflow.compat.v1 as tf
-from measured_text import said, table
-from timed_turns import WARM_UP, turn
+from parts.measured_text import said, table
+from parts.timed_turns import WARM_UP, turn
 
 Row = Dict[str, Any]
 Opened = Tuple[TimedSession, Row]  # and what a step is fed

@@ -48,6 +48,7 @@ import statistics
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
+from hlo.arguments import positive
 from hlo.shown import shown
 
 Row = Dict[str, Any]
@@ -135,14 +136,6 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         if not paths[0].stem.endswith(".float32"):
             parser.error("found %s, and no %s.float32.hlo to compare it with" % (paths[0], name))
     return args
-
-
-def positive(text: str) -> int:
-    """A positive integer."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("%s: accepted are whole numbers from 1" % text)
-    return number
 
 
 def measure(args: argparse.Namespace) -> Iterator[Row]:

@@ -38,10 +38,9 @@ from graphmp.compare.render import html
 from graphmp.gate.reading import read_graph
 
 # isort: split
-import browser
 import tensorflow.compat.v1 as tf
-import training_graph
-from table import print_table
+from parts import browser, training_graph
+from parts.table import print_table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SEARCHES = ("conv", "matmul", "gradients kernel", "zzz", "a")

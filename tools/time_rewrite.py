@@ -48,8 +48,8 @@ from graphmp.verify.proof import NOT_APPLICABLE, PROVED
 # isort: split
 import peak_memory
 import tensorflow.compat.v1 as tf
-import training_graph
-from table import print_table
+from parts import training_graph
+from parts.table import print_table
 
 Row = Dict[str, Any]
 ROOT = pathlib.Path(__file__).resolve().parent.parent

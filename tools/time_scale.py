@@ -51,8 +51,8 @@ from graphmp.timings import order, speedup, step_time
 
 # isort: split
 import tensorflow.compat.v1 as tf
-import training_graph
-from table import print_table
+from parts import training_graph
+from parts.table import print_table
 
 SCALES = ("none", "dynamic")
 READ = "read"
@@ -66,7 +66,7 @@ Clock = Callable[[], float]
 
 
 class Source(NamedTuple):
-    """What is timed: a file or program, its arguments, and the size of open dimensions."""
+    """A subject of timing: a file or program, its arguments, and the size of open dimensions."""
 
     text: str
     path: str

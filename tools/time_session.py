@@ -13,10 +13,12 @@ import argparse
 import json
 import pathlib
 import statistics
+import sys
 import tempfile
 import time
 from typing import Any, Dict, List
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tensorflow.compat.v1 as tf
 
 import graphmp

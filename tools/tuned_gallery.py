@@ -69,8 +69,8 @@ from graphmp.tuning.files import dumps, read
 # isort: split
 import gallery
 import tensorflow.compat.v1 as tf
-import tuned_table
-from timed_turns import WARM_UP, turn
+from parts import tuned_table
+from parts.timed_turns import WARM_UP, turn
 
 Row = Dict[str, Any]
 Sizes = Dict[str, int]  # flags of a program, by name
@@ -237,7 +237,7 @@ def converted(name: str, flags: Sequence[str], folder: pathlib.Path, *more: str)
 
 
 def command(name: str, dtype: str, *arguments: str) -> Row:
-    """What a command of graphmp prints with --json.
+    """The JSON that a command of graphmp prints.
 
     Raises:
         gallery.Failed: it fails.

@@ -20,14 +20,13 @@ from graphmp.conversion.built_graph import Identity, convert_graph
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.conversion.stages import Stages
-from graphmp.errors import GraphmpError
 from graphmp.glass import guarded
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.policy.dtypes import is_in_half
 from graphmp.recipe.refusal import first_line
-from graphmp.report.training import fetchable
+from graphmp.report.training import fetchable, nothing_trains
 
 _NOTHING = (
     "its pass converted nothing; to bfloat16 it never does on a CPU without AVX512 instructions"
@@ -68,9 +67,7 @@ def make(
     """
     report = conversion.report
     if not report["losses"]:
-        raise GraphmpError(
-            "GMP023", "%s: no training step was found in the graph" % report["source"]
-        )
+        raise nothing_trains(report["source"])
     found = {FLOAT32: conversion.original, GRAPHMP: conversion.meta_graph}
     if tuned is not None:
         found[TUNED] = tuned.meta_graph

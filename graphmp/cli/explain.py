@@ -14,6 +14,7 @@ from absl import logging
 
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.reports import report_beside
+from graphmp.cli.sources import add_tag
 from graphmp.cli.tables import Line, section, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -60,12 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a graph, original or converted; or a code such as GMP012",
     )
     parser.add_argument("node", metavar="NODE", nargs="?", help="a node of the graph, or a tensor")
-    parser.add_argument(
-        "--tag",
-        default="",
-        metavar="TAGS",
-        help="tag set of a SavedModel with several graphs, such as train or serve,gpu",
-    )
+    add_tag(parser)
     parser.add_argument("--json", action="store_true", help="print it for machines")
 
 

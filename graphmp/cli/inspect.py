@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, List
 
 from graphmp.cli import inspect_cost, inspect_memory, inspect_wire
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.inspected import end, head, like
+from graphmp.cli.inspected import convert_or_explain, end, head, like
+from graphmp.cli.sources import add_tag
 from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -48,12 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "graph", metavar="GRAPH", nargs="?", help="the graph, before any conversion"
     )
-    parser.add_argument(
-        "--tag",
-        default="",
-        metavar="TAGS",
-        help="tag set of a SavedModel with several graphs, such as train or serve,gpu",
-    )
+    add_tag(parser)
     parser.add_argument(
         "--policy",
         action="store_true",
@@ -277,9 +273,7 @@ def _next(found: Inspection, name: str) -> str:
         )
     if found.leave:
         return "nothing to do: a conversion would change no dtype of this graph"
-    graph = shlex.quote(name)
     asked = [row.node for row in found.islands] + [
         row.node for kind in WORTH_ASKING for row in found.kept if row.kind == kind
     ]
-    why = ", or: graphmp explain %s %s" % (graph, shlex.quote(asked[0])) if asked else ""
-    return "graphmp convert %s%s" % (graph, why)
+    return convert_or_explain(name, asked)

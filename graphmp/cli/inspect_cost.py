@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from typing import TYPE_CHECKING, List
 
-from graphmp.cli.inspected import counted, end, head, like
+from graphmp.cli.inspected import convert_or_explain, counted, end, head, like
 from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -140,11 +139,9 @@ def _wide(found: CostReport) -> List[Line]:
 
 def _next(found: CostReport, name: str) -> str:
     """The next command to try."""
-    graph = shlex.quote(name)
     kept = [
         row.node
         for row in found.wide
         if row.reason.kind not in (VARIABLE, READS_RESOURCE, UPDATE, UNTYPED)
     ]
-    why = ", or: graphmp explain %s %s" % (graph, shlex.quote(kept[0])) if kept else ""
-    return "graphmp convert %s%s" % (graph, why)
+    return convert_or_explain(name, kept)

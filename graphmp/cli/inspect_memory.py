@@ -6,7 +6,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
 
-from graphmp.cli.inspected import end, head, like, note
+from graphmp.cli.inspected import convert_or_explain, end, head, like, note
 from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -221,10 +221,6 @@ def _next(found: MemoryComparison, args: argparse.Namespace) -> str:
     if found.converted is None:
         return "graphmp inspect %s" % graph
     wide = [tensor for tensor, _ in _grouped(found.converted.activations.tensors) if tensor.reason]
-    why = (
-        ", or: graphmp explain %s %s" % (graph, shlex.quote(wide[0].tensor.split(":")[0]))
-        if wide
-        else ""
-    )
+    nodes = [tensor.tensor.split(":")[0] for tensor in wide[:1]]
     measure = "" if args.measure else ", or: graphmp inspect %s --memory --measure" % graph
-    return "graphmp convert %s%s%s" % (graph, why, measure)
+    return convert_or_explain(args.graph, nodes) + measure

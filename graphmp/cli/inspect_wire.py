@@ -6,7 +6,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING, List
 
-from graphmp.cli.inspected import counted, end, head, like, note
+from graphmp.cli.inspected import convert_or_explain, counted, end, head, like, note
 from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -118,11 +118,9 @@ def _shown(device: str) -> str:
 
 def _next(found: Wire, name: str) -> str:
     """The next command to try."""
-    graph = shlex.quote(name)
     if found.after is None:
-        return "graphmp inspect %s" % graph
+        return "graphmp inspect %s" % shlex.quote(name)
     wide = [
         row.tensor.split(":")[0] for row in found.after if row.dtype == "float32" and row.bytes > 64
     ]
-    why = ", or: graphmp explain %s %s" % (graph, shlex.quote(wide[0])) if wide else ""
-    return "graphmp convert %s%s" % (graph, why)
+    return convert_or_explain(name, wide)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from typing import Any, Dict, List, Sequence
 
 from graphmp.cli.tables import Line, show, write
@@ -36,6 +37,13 @@ def counted(trains: bool) -> str:
 def like(name: str, count: int) -> str:
     """A name, and the number of those that only differ in numbers."""
     return name if count == 1 else "%s (and %s like it)" % (name, format(count - 1, ","))
+
+
+def convert_or_explain(graph: str, nodes: Sequence[str]) -> str:
+    """The next commands: convert a graph, or explain the first of some nodes."""
+    quoted = shlex.quote(graph)
+    explain = ", or: graphmp explain %s %s" % (quoted, shlex.quote(nodes[0])) if nodes else ""
+    return "graphmp convert %s%s" % (quoted, explain)
 
 
 def end(

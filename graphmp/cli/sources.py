@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from graphmp.conversion.conversion import Conversion
 
 
+def add_tag(parser: argparse.ArgumentParser) -> None:
+    """Add the option that chooses a graph of a SavedModel."""
+    parser.add_argument(
+        "--tag",
+        default="",
+        metavar="TAGS",
+        help="tag set of a SavedModel with several graphs, such as train or serve,gpu",
+    )
+
+
 def add_source(parser: argparse.ArgumentParser) -> None:
     """Add SOURCE, and the options for reading a Python file or SavedModel."""
     parser.add_argument(
@@ -30,12 +40,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run SOURCE as a Python file, whatever its name (default: .py, or `#!` with a python)",
     )
-    parser.add_argument(
-        "--tag",
-        default="",
-        metavar="TAGS",
-        help="tag set of a SavedModel with several graphs, such as train or serve,gpu",
-    )
+    add_tag(parser)
     parser.add_argument(
         "--input",
         action="append",

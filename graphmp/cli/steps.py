@@ -37,13 +37,7 @@ def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note:
         metavar="N",
         help="training steps (default %d)%s" % (steps, note),
     )
-    parser.add_argument(
-        "--batch_size",
-        type=int,
-        default=8,
-        metavar="N",
-        help="where the graph leaves it open (default 8)",
-    )
+    add_batch_size(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random data")
     parser.add_argument(
         "--checkpoint",
@@ -69,6 +63,17 @@ def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note:
         % TOLERANCE,
     )
     add_step_timeout(parser)
+
+
+def add_batch_size(parser: argparse.ArgumentParser) -> None:
+    """Add the flag for dimensions of batches that a graph leaves open."""
+    parser.add_argument(
+        "--batch_size",
+        type=int,
+        default=8,
+        metavar="N",
+        help="where the graph leaves it open (default 8)",
+    )
 
 
 def add_step_timeout(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ def summary(diff: Diff, written: List[pathlib.Path], next_command: str) -> Itera
 
 
 def _on_a_gpu(batch_norms: int) -> Iterator[str]:
-    """What trains graphs with batch normalization in half precision faster."""
+    """The variable with which batch normalization in half precision trains faster on a GPU."""
     if batch_norms:
         said = "%s=1, as graphmp run sets it: no transposes around %s" % (
             FAST_BATCH_NORM,

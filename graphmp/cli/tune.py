@@ -15,7 +15,7 @@ from graphmp.bench.options import CLOCKS, PROCESSOR, WALL
 from graphmp.bench.tune.options import SECONDS, TuneOptions
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
-from graphmp.cli.steps import add_step_timeout
+from graphmp.cli.steps import add_batch_size, add_step_timeout
 from graphmp.cli.tables import Line, section, show, write
 from graphmp.cli.terminal import reporter
 from graphmp.conversion.quiet import quiet_stderr
@@ -67,13 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="made-up batches that suit each placeholder's use (the default)",
     )
-    parser.add_argument(
-        "--batch_size",
-        type=int,
-        default=8,
-        metavar="N",
-        help="where the graph leaves it open (default 8)",
-    )
+    add_batch_size(parser)
     parser.add_argument(
         "--seconds",
         type=float,
@@ -288,7 +282,7 @@ def _table(found: Tuned, clock: str) -> List[Line]:
 
 
 def _doubt(ratios: Sequence[Optional[Ratio]], clock: str) -> List[str]:
-    """What to do about speed-ups that are known too roughly to choose by."""
+    """Advice where speed-ups are known too roughly to choose by."""
     widest = max((ratio.margin for ratio in ratios if ratio is not None), default=0.0)
     if widest <= _WIDE:
         return []

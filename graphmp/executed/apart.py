@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Mapping, Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.conversion.contents import CONVERTED, ORIGINAL
 from graphmp.environment import without_devices
 from graphmp.feeds.sources import is_python
 from graphmp.graph.io.messages import serialize
@@ -36,8 +37,8 @@ def verified_apart(
     """
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "original.meta").write_bytes(serialize(original))
-        (folder / "converted.meta").write_bytes(serialize(converted))
+        (folder / ORIGINAL).write_bytes(serialize(original))
+        (folder / CONVERTED).write_bytes(serialize(converted))
         written = _write(feeds, folder / "feeds.npz")
         found = _verify(folder, ["--data", str(folder / "feeds.npz")]) if written else _UNWRITTEN
         batch = "made-up batches" if isinstance(found, str) else "the first step's batch"
@@ -82,8 +83,8 @@ def _plain(value: Any) -> np.ndarray:
 
 
 def _verify(folder: pathlib.Path, data: List[str]) -> Union[Dict[str, Any], str]:
-    """What `graphmp verify` found, or why it found nothing."""
-    files = [str(folder / "original.meta"), str(folder / "converted.meta")]
+    """The findings of `graphmp verify`, or why there are none."""
+    files = [str(folder / ORIGINAL), str(folder / CONVERTED)]
     command = [sys.executable, "-c", _START, _ROOT, "verify", *files, "--json", "--steps=1", *data]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, env=without_devices()
@@ -102,9 +103,8 @@ def _in_python(original: tf.MetaGraphDef, why: str) -> str:
         return ""
     return (
         "not verified: py_func %s: its Python function is only in the script's process; to verify"
-        " with values of %s: --report=DIR, then graphmp verify DIR/original.meta"
-        " DIR/converted.meta --data=FILE"
-        % (some(lacking), " and ".join("%s:0" % name for name in lacking[:3]))
+        " with values of %s: --report=DIR, then graphmp verify DIR/%s DIR/%s --data=FILE"
+        % (some(lacking), " and ".join("%s:0" % name for name in lacking[:3]), ORIGINAL, CONVERTED)
     )
 
 

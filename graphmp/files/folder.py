@@ -42,9 +42,7 @@ def write_files(folder: pathlib.Path, contents: Mapping[str, bytes]) -> None:
             if not _may_be_replaced(target) or not _write_beside(target, contents):
                 _write_inside(target, contents)
     except OSError as error:
-        raise GraphmpError(
-            "GMP004", "%s: cannot be written: %s" % (folder, error.strerror or error)
-        ) from None
+        raise staging.not_written(folder, error) from None
 
 
 def is_half_replaced(folder: pathlib.Path) -> bool:

@@ -52,7 +52,7 @@ def check_folder(
         if target.is_dir() and folders.is_half_replaced(target):
             folders.clean(target, names)
     except OSError as error:
-        raise _refused(folder, error) from None
+        raise staging.not_written(folder, error) from None
 
 
 def check_file(path: pathlib.Path, inputs: Iterable[str] = ()) -> None:
@@ -109,7 +109,7 @@ def _writable(folder: pathlib.Path, label: str = "") -> pathlib.Path:
         with staging.new_folder(target, existing):
             pass  # root may write everywhere, and /proc takes no folder all the same
     except (OSError, ValueError) as error:
-        raise _refused(label or folder, error) from None
+        raise staging.not_written(label or folder, error) from None
     return target
 
 
@@ -120,10 +120,5 @@ def _kind(path: pathlib.Path) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise _refused(path, error) from None
+        raise staging.not_written(path, error) from None
     return next((kind for matches, kind in _KINDS if matches(mode)), "no regular file")
-
-
-def _refused(path: object, error: Exception) -> GraphmpError:
-    why = getattr(error, "strerror", None) or error
-    return GraphmpError("GMP004", "%s: cannot be written: %s" % (path, why))

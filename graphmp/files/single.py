@@ -7,7 +7,6 @@ import os
 import pathlib
 import stat
 
-from graphmp.errors import GraphmpError
 from graphmp.files import staging
 from graphmp.files.interrupts import deferred
 from graphmp.files.reading import Path
@@ -29,9 +28,7 @@ def write_atomic(path: Path, data: bytes) -> None:
         else:
             _replace(target, data)
     except OSError as error:
-        raise GraphmpError(
-            "GMP004", "%s: cannot be written: %s" % (path, error.strerror or error)
-        ) from None
+        raise staging.not_written(path, error) from None
 
 
 def _replace(target: pathlib.Path, data: bytes) -> None:

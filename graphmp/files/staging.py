@@ -13,6 +13,7 @@ import secrets
 import stat
 from typing import Iterator, List
 
+from graphmp.errors import GraphmpError
 from graphmp.files.exchange import sync
 from graphmp.files.interrupts import deferred
 
@@ -85,7 +86,7 @@ def lock(descriptor: int) -> bool:
 
 
 def leftovers(target: pathlib.Path, parent: pathlib.Path) -> List[pathlib.Path]:
-    """What killed processes of this user left in `parent` on their way to `target`."""
+    """Files that killed processes of this user left in `parent` on their way to `target`."""
     if not os.access(parent, os.R_OK):
         return []
     name = re.compile(re.escape(_NAME) % ("[0-9a-f]{32}", _hashed(target)))
@@ -130,3 +131,9 @@ def moved_into_place(stage: pathlib.Path, target: pathlib.Path) -> None:
     """Give a file its final name, and have that on the disk."""
     os.replace(stage, target)
     sync(target.parent)
+
+
+def not_written(path: object, error: Exception) -> GraphmpError:
+    """The error of an output that can't be written."""
+    why = getattr(error, "strerror", None) or error
+    return GraphmpError("GMP004", "%s: cannot be written: %s" % (path, why))

@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator
 from graphmp.gate.nodes import RE_EXPORT, is_text, refused, shown
 from graphmp.graph.structure.view import GraphView
 from graphmp.tf_hooks.op_defs import OpDefs
+from graphmp.wording import plural
 
 _LOCATION = b"loc:@"
 
@@ -35,10 +36,8 @@ def check_edges(view: GraphView, op_defs: OpDefs) -> Outputs:
             raise refused("node " + name, "a data input after a control input", RE_EXPORT)
         signature = op_defs.signature(node)
         if signature is not None and len(signature.inputs) != len(ports):
-            found = "%d data input%s, and this %s takes %d"
-            plural = "" if len(ports) == 1 else "s"
-            given = (len(ports), plural, node.op, len(signature.inputs))
-            raise refused("node " + name, found % given, RE_EXPORT)
+            given = (plural(len(ports), "data input"), node.op, len(signature.inputs))
+            raise refused("node " + name, "%s, and this %s takes %d" % given, RE_EXPORT)
         for port in ports:
             if not outputs.has(port.node, port.output):
                 found = "the input %s, an output that a %s does not have"

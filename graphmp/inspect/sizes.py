@@ -150,7 +150,7 @@ class Sizes:
         signature, node = self._graph.signature(port.node), self._graph.view.nodes[port.node]
         if signature is None:  # 1.15.5 has no op for a function's argument
             return int(node.attr["T"].type) if node.op == ARGUMENT else 0
-        return signature.outputs[port.output].dtype if port.output < len(signature.outputs) else 0
+        return signature.output(port.output).dtype
 
     def tensor_bytes(self, port: Port) -> int:
         """Bytes of a tensor."""

@@ -1,4 +1,4 @@
-"""What `tf.contrib` had in earlier releases of TensorFlow 1, and no longer in 1.15.5.
+"""Names that `tf.contrib` had in earlier releases of TensorFlow 1, and no longer in 1.15.5.
 
 The table of contrib on TensorFlow 2 has these rows; TensorFlow 1's own contrib gets them when a
 script imports it. Keys and sources are those of the table.

@@ -1,4 +1,4 @@
-"""What left TensorFlow, Python and libraries, or moved in them, whatever a program asks for."""
+"""Names that left TensorFlow, Python and libraries, or moved, whatever a program asks for."""
 
 from __future__ import annotations
 

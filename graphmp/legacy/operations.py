@@ -1,4 +1,4 @@
-"""What scripts of TensorFlow 1 read of an operation's internals."""
+"""Internals of an operation that scripts of TensorFlow 1 read."""
 
 from __future__ import annotations
 

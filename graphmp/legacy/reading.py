@@ -1,4 +1,4 @@
-"""What a Python file imports, and what it uses of TensorFlow, read off its source."""
+"""The imports of a Python file, and the names of TensorFlow that it uses, read off its source."""
 
 from __future__ import annotations
 

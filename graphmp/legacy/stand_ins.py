@@ -1,4 +1,4 @@
-"""What stands for a part of `tf.contrib` that nothing serves, until a script uses it.
+"""Stand-ins for parts of `tf.contrib` that nothing serves, until a script uses them.
 
 Names are often imported, or put into a table of choices, and never used. These get a stand-in that
 raises GMP018 at its use. An error comes at once where a script is prepared for it: in a `try` that

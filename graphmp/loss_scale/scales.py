@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config, fixed_scale
 from graphmp.errors import GraphmpError
-from graphmp.graph.edit.building import own_scope
+from graphmp.graph.edit.building import own_scope, select
 from graphmp.loss_scale.gradients import largest
 from graphmp.naming import SCOPE
 from graphmp.tf_hooks.internals import init_scope
@@ -158,7 +158,7 @@ class DynamicLossScale(FixedLossScale):
                 )
                 self.largest = tf.constant(0.0, name="first_step/largest")
                 self._step = tf.identity(
-                    _select(self.first_step, tf.constant(config.loss_scale_min), self.current),
+                    select(self.first_step, tf.constant(config.loss_scale_min), self.current),
                     name="in_step",
                 )
 
@@ -174,14 +174,14 @@ class DynamicLossScale(FixedLossScale):
                 grows = tf.logical_and(grows, tf.logical_not(self.first_step))
             grown = self.current * self._config.loss_scale_growth_factor
             # A scale that would leave float32's range stays where it is.
-            grown = _select(tf.is_finite(grown), grown, self.current)
+            grown = select(tf.is_finite(grown), grown, self.current)
             shrunk = tf.maximum(
                 self.current * self._config.loss_scale_backoff_factor, self._config.loss_scale_min
             )
-            scale = _select(finite, _select(grows, grown, self._fitting(gradients)), shrunk)
+            scale = select(finite, select(grows, grown, self._fitting(gradients)), shrunk)
             skipped = self._skipped + tf.cast(tf.logical_not(finite), tf.int64)
             goes_on = tf.logical_and(finite, tf.logical_not(grows))
-            good = _select(goes_on, good, self._changed(scale, skipped))
+            good = select(goes_on, good, self._changed(scale, skipped))
             with tf.control_dependencies([scale, good, skipped]):
                 pairs = zip(
                     self.variables,
@@ -336,11 +336,6 @@ class _Handle:
     def assign(self, value: Any, name: str) -> Any:
         """The op that assigns; `tf.assign` calls this."""
         return tf.raw_ops.AssignVariableOp(resource=self._handle, value=value, name=name)
-
-
-def _select(flag: Any, yes: Any, no: Any) -> Any:
-    """One of two tensors by a scalar bool; `tf.where` warns that it is deprecated on 1.15.5."""
-    return tf.raw_ops.Select(condition=flag, x=yes, y=no)
 
 
 def _power_of_two_below(value: Any) -> Any:

@@ -30,7 +30,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.shapes.shapes import elements
-from graphmp.graph.state.live import is_tensor, variable_op
+from graphmp.graph.state.live import as_list, is_tensor, variable_op
 from graphmp.graph.state.state_kinds import kind
 from graphmp.patterns import matches
 from graphmp.policy.op_sets import (
@@ -51,6 +51,7 @@ from graphmp.recipe import writes
 from graphmp.recipe.kernels import forbidden
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan
 from graphmp.recipe.refusal import functional_control_flow
+from graphmp.rewrite.costs import SLOW_KERNEL
 from graphmp.tf_hooks.internals import accepts, op_def
 from graphmp.tf_hooks.op_creation import Creation
 from graphmp.tf_hooks.op_defs import signature_of
@@ -58,7 +59,6 @@ from graphmp.tf_hooks.op_defs import signature_of
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
 # A loop variable or TensorArray has only one dtype; shapes don't depend on the dtype.
 CONTROL_FLOW = ENTERS | EXITS | SWITCHES | MERGES | NEXT_ITERATIONS
-_SLOW = "its kernel is slow in half precision"
 _ACTIVE = threading.local()
 
 
@@ -140,8 +140,8 @@ class DecoratedCall:
             return creation.make(self._promoted(creation.arguments, name, reason)).result()
         if self._is_slow(creation, name):
             if op is not None and op.type == "BiasAdd" and self._casts_variable(op.inputs[1].op):
-                return creation.make(self._promoted(creation.arguments, name, _SLOW)).result()
-            return self._repair(creation, name, _SLOW)
+                return creation.make(self._promoted(creation.arguments, name, SLOW_KERNEL)).result()
+            return self._repair(creation, name, SLOW_KERNEL)
         return self._repair(creation, name) if self._denied(creation, name) else None
 
     def _is_slow(self, creation: Creation, name: str) -> bool:
@@ -416,12 +416,7 @@ def _same_dtype(op_type: str) -> List[List[str]]:
 
 
 def _tensors(arguments: Dict[str, Any]) -> List[Any]:
-    return [
-        t
-        for v in arguments.values()
-        for t in (v if isinstance(v, (list, tuple)) else [v])
-        if is_tensor(t)
-    ]
+    return [t for v in arguments.values() for t in as_list(v) if is_tensor(t)]
 
 
 def _map(arguments: Dict[str, Any], change: Callable[[Any], Any]) -> Dict[str, Any]:

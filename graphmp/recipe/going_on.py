@@ -6,11 +6,10 @@ from typing import Any, Dict, Iterator, List, Set
 
 from graphmp.graph.state.live import ancestors, descendants, is_initializer, is_write
 from graphmp.graph.state.state_kinds import GO_ON, kind
+from graphmp.loss_scale.words import BY_OWN_VALUES, WHEN_TAKEN
 from graphmp.naming import is_own
 from graphmp.recipe import state as states
 
-_BY_VALUE = "it goes by whether its own values are finite"
-_PUSHED = "gradients are checked when they are taken out of an accumulator"
 _BESIDE = "it is no part of the update, and runs wherever the step does"
 
 
@@ -33,7 +32,7 @@ def _changes(step: Set[Any], gated: Set[str], counted: Dict[str, str]) -> Iterat
             yield op, GO_ON[kind(op.type)]
         elif is_write(op):
             why = counted.get(op.name) or (
-                _PUSHED if op.type.endswith("AccumulatorApplyGradient") else _by_value(op)
+                WHEN_TAKEN if op.type.endswith("AccumulatorApplyGradient") else _by_value(op)
             )
             if why:
                 yield op, why
@@ -44,4 +43,4 @@ def _by_value(op: Any) -> str:
     made = {tensor.op.name.split("/")[1] for tensor in op.inputs if is_own(tensor.op.name)}
     if "accumulators" in made:
         return ""
-    return _BY_VALUE if "moving_averages" in made else _BESIDE
+    return BY_OWN_VALUES if "moving_averages" in made else _BESIDE

@@ -10,7 +10,14 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.state.live import ancestors, connected_variables, is_half, is_tensor, variable_op
+from graphmp.graph.state.live import (
+    ancestors,
+    as_list,
+    connected_variables,
+    is_half,
+    is_tensor,
+    variable_op,
+)
 from graphmp.loss_scale.gradients import clip, unscale, values
 from graphmp.policy import policy as policies
 from graphmp.recipe import creation
@@ -42,7 +49,7 @@ def scaled_gradients(
     state = states.find(graph)
     if state is None or getattr(_INSIDE, "yes", False):
         return original(ys, xs, grad_ys, name, *args, **kwargs)
-    ys, xs = _as_list(ys), [state.variable_of(x) for x in _as_list(xs)]
+    ys, xs = as_list(ys), [state.variable_of(x) for x in as_list(xs)]
     config = _config(state, ys)
     if config is None:
         return original(ys, xs, grad_ys, name, *args, **kwargs)
@@ -78,7 +85,7 @@ def _scaled(
         state.cast(y, tf.float32, "loss is float32") if is_tensor(y) and is_half(y.dtype) else y
         for y in ys
     ]
-    given = _as_list(grad_ys) if grad_ys is not None else [None] * len(ys)
+    given = as_list(grad_ys) if grad_ys is not None else [None] * len(ys)
     scaled_ys = [scale.scale(y) if g is None else y for y, g in zip(ys, given)]
     scaled_given = [
         None if g is None else scale.scale(tf.cast(g, y.dtype)) for y, g in zip(ys, given)
@@ -186,7 +193,3 @@ def _config(state: states.GraphState, ys: Sequence[Any]) -> Optional[Config]:
     ops = [y.op for y in ys if hasattr(y, "op")]
     above = {op.name for op in ancestors(ops, control=False)}
     return next((config for name, config in state.owner_of.items() if name in above), None)
-
-
-def _as_list(value: Any) -> List[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]

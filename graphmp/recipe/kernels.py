@@ -6,7 +6,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state.live import is_tensor
+from graphmp.graph.state.live import as_list, is_tensor
 from graphmp.policy.layout import Dimensions, channels_last, data_format
 from graphmp.policy.shape_faults import fault
 from graphmp.policy.traits import WIDER_STATISTICS, without_kernel
@@ -61,5 +61,4 @@ def _shapes(op_type: str, inputs: _Inputs, order: str) -> Iterator[Optional[Dime
 
 def _listed(value: Any) -> List[Any]:
     """The tensors and variables of an argument."""
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return [each for each in values if is_tensor(each) or hasattr(each, "initializer")]
+    return [each for each in as_list(value) if is_tensor(each) or hasattr(each, "initializer")]

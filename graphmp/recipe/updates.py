@@ -19,6 +19,7 @@ from graphmp.graph.state.live import (
 )
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import values
+from graphmp.loss_scale.words import COUNTS_ALL, COUNTS_SKIPPED
 from graphmp.policy.op_sets import ADD_ASSIGNS, ASSIGNS, SWITCHES
 from graphmp.recipe import creation as creations
 from graphmp.recipe import state as states
@@ -29,8 +30,6 @@ from graphmp.tf_hooks.op_creation import Creation
 from graphmp.tf_hooks.optimizers import delegates
 
 _INSIDE = threading.local()
-_COUNTS = "it counts skipped steps"
-_STALE = "it counts steps, and gradients of a step that isn't counted are stale"
 
 
 def apply_gradients(
@@ -66,7 +65,7 @@ def apply_gradients(
             return tf.no_op()
         counted = creations.run_active(None, lambda: _one_more(global_step))
         state.always.setdefault(group.scale.scope, {})[counted.name] = (
-            _COUNTS if group.config.count_skipped_steps else _STALE
+            COUNTS_SKIPPED if group.config.count_skipped_steps else COUNTS_ALL
         )
         return counted
 

@@ -13,6 +13,7 @@ from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import is_tensor, variable_op
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import all_finite
+from graphmp.loss_scale.words import ONLY_FINITE
 from graphmp.policy.op_sets import ADD_ASSIGNS, IDENTITIES, OVERWRITES, RESTORES
 from graphmp.recipe.state import GraphState
 from graphmp.tf_hooks.internals import waiting_as
@@ -60,7 +61,7 @@ def _only_finite(op_type: str, target: Any, value: Any, state: GraphState) -> An
     state.note(
         gated.op.name,
         "add %s" % gated.op.type,
-        "a moving average takes no value that is not finite",
+        ONLY_FINITE,
     )
     return gated
 

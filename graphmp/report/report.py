@@ -63,17 +63,6 @@ def make_report(
     differences = differences or compare(original, converted)
     view, counts = differences.bodies[0].after, facts.counts(after)
     scales = record.scales
-    kind = (
-        scales[0]["kind"]
-        if scales
-        else (
-            "none"
-            if config.loss_scale == "none"
-            else "dynamic"
-            if config.loss_scale == "dynamic"
-            else "fixed"
-        )
-    )
     report = {
         "schema": SCHEMA,
         "graphmp_version": __version__,
@@ -97,7 +86,7 @@ def make_report(
         "kept_float32": record.kept,
         "variables": dict(zip(("count", "float32"), float32_kept(before, after))),
         "loss_scale": {
-            "kind": kind,
+            "kind": scales[0]["kind"] if scales else _kind_asked_for(config),
             "initial": scales[0]["initial"] if scales else None,
             "losses": len(record.losses),
         },
@@ -125,6 +114,11 @@ def make_report(
         for c in explained(differences, report).claims
     ]
     return report
+
+
+def _kind_asked_for(config: Config) -> str:
+    """The kind of loss scale that the options ask for."""
+    return config.loss_scale if config.loss_scale in ("none", "dynamic") else "fixed"
 
 
 def changes(differences: Diff, config: Config, record: Record, engine: str) -> List[Dict[str, str]]:

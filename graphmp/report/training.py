@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
+from graphmp.errors import GraphmpError
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView
 
@@ -37,6 +38,11 @@ def with_train_ops(losses: List[Dict[str, Any]], view: GraphView) -> List[Dict[s
         return found + [adapts] * (adapts in view.nodes and adapts not in view.ancestors(found))
 
     return [dict(loss, train_ops=train_ops(loss)) for loss in losses]
+
+
+def nothing_trains(source: str) -> GraphmpError:
+    """The error of a graph in which no training step was found."""
+    return GraphmpError("GMP023", "%s: no training step was found in the graph" % source)
 
 
 def fetchable(losses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:

@@ -114,8 +114,11 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
     )
 
 
+SLOW_KERNEL = "its kernel is slow in half precision"
+
+
 def slowness(graph: TypedGraph, name: str) -> float:
-    """What half precision costs a node whose kernel is slow in it, in bytes; 0 for other nodes."""
+    """The cost of half precision at a node whose kernel is slow in it, in bytes; else 0."""
     if graph.view.nodes[name].op not in SLOW_IN_HALF or name in graph.idle:
         return 0.0
     read = graph.view.inputs(name)[0]

@@ -20,8 +20,8 @@ from graphmp.rewrite.placement_by_time import Timed, all_half, loosened, place_b
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.times_as_reasons import little
 from graphmp.rewrite.units import TypedGraph, Unit
+from graphmp.scaling.insertion.moved_gradients import under_its_name
 from graphmp.scaling.losses.allreduce import with_reduces
-from graphmp.scaling.plan.fetched_gradients import under_its_name
 from graphmp.scaling.plan.graph_plan import LOSS
 from graphmp.tuning.given import predicted
 

@@ -152,10 +152,7 @@ def _is_handle(graph: TypedGraph, producer: str, consumer: Consumer) -> bool:
     signature, reading = graph.signature(producer), graph.signature(consumer.node)
     if signature is None:  # 1.15.5 has no op for a function's argument
         return reading is not None and reading.inputs[consumer.slot].dtype in _HANDLES
-    return (
-        consumer.output < len(signature.outputs)
-        and signature.outputs[consumer.output].dtype in _HANDLES
-    )
+    return signature.output(consumer.output).dtype in _HANDLES
 
 
 def _components(size: int, pairs: List[Tuple[int, int]]) -> List[int]:

@@ -240,11 +240,7 @@ def _variable(graph: TypedGraph, name: str) -> Optional[Reason]:
     op = graph.view.nodes[name].op
     for slot, port in enumerate(graph.view.inputs(name)):
         producer = graph.signature(port.node)
-        is_ref = (
-            producer is not None
-            and port.output < len(producer.outputs)
-            and producer.outputs[port.output].is_ref
-        )
+        is_ref = producer is not None and producer.output(port.output).is_ref
         if op not in HANDLE_OPS and (
             is_ref or (signature is not None and signature.inputs[slot].is_ref)
         ):

@@ -35,7 +35,7 @@ from scipy.sparse import csgraph
 from graphmp.graph.structure.view import Port
 from graphmp.policy.reason import CLEAR, INFER, Reason
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
-from graphmp.rewrite.costs import TensorCost, costs, sends, slowness
+from graphmp.rewrite.costs import SLOW_KERNEL, TensorCost, costs, sends, slowness
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.ranges import is_exact
@@ -76,7 +76,7 @@ def _slow_arcs(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> Itera
 def _by_bytes(graph: TypedGraph, unit: int, p: Paint) -> Reason:
     """The reason of a free unit that the cut leaves in float32."""
     slow = slowness(graph, graph.units[unit].node)
-    text = "its kernel is slow in half precision" if slow else "float32 moves fewer bytes here"
+    text = SLOW_KERNEL if slow else "float32 moves fewer bytes here"
     return Reason(p.reason.kind, text)
 
 

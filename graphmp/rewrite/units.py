@@ -120,7 +120,7 @@ class TypedGraph:
 
     def differentiated(self, name: str) -> Optional[str]:
         """The forward node that a node of gradient code belongs to."""
-        return self.forward.get(name) or differentiated(name, self.view.nodes.keys())
+        return differentiated(name, self.view.nodes.keys(), self.forward)
 
     def node(self, unit: int) -> tf.NodeDef:
         """The node that a unit belongs to."""

@@ -20,6 +20,7 @@ from typing import AbstractSet, Any, Callable, Dict, Iterator, List, Optional, S
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.state.live import as_list
 from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import FILLS
@@ -110,7 +111,7 @@ def _noting(
         made = graph.get_operations()[call.before :]
         starts = seeds(call, made)
         if starts:
-            _note(call, made, starts, scope, _flat(ys), list(zip(_flat(xs), results)))
+            _note(call, made, starts, scope, as_list(ys), list(zip(as_list(xs), results)))
     return results
 
 
@@ -196,10 +197,6 @@ def _port(tensor: Any) -> Port:
     """The output behind a tensor; of a sparse one, of its values."""
     values = getattr(tensor, "values", tensor)
     return Port(values.op.name, values.value_index)
-
-
-def _flat(tensors: Any) -> List[Any]:
-    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
 
 
 def _seeds_of_tape(

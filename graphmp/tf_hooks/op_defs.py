@@ -6,7 +6,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.policy.dtypes import FLOAT32
+from graphmp.policy.dtypes import FLOAT32, INVALID
 from graphmp.tf_hooks.op_definitions import defaults, op_definitions
 
 # Ops whose later version keeps statistics in float32 (attribute U) while data is half: their types
@@ -30,6 +30,9 @@ class PortType(NamedTuple):
     is_ref: bool = False
 
 
+UNKNOWN = PortType(INVALID)
+
+
 class Signature(NamedTuple):
     """The types of a node's data inputs and outputs, with lists expanded.
 
@@ -39,6 +42,10 @@ class Signature(NamedTuple):
     inputs: Tuple[PortType, ...]
     outputs: Tuple[PortType, ...]
     outputs_of: Dict[str, Tuple[int, int]]
+
+    def output(self, number: int) -> PortType:
+        """The type of an output; `UNKNOWN` if there is none of this number."""
+        return self.outputs[number] if 0 <= number < len(self.outputs) else UNKNOWN
 
 
 class OpDefs:
@@ -65,6 +72,17 @@ class OpDefs:
             definition = self.get(WIDER.get(op, op))
             self._signatures[key] = None if definition is None else signature_of(node, definition)
         return self._signatures[key]
+
+    def slot_named(self, op: str, *arguments: str) -> int:
+        """The first data input of an op that has one of some names; -1 if none.
+
+        Each argument counts as one input: an op with a list before it has other slots.
+        """
+        definition = self.get(op)
+        names = (
+            [argument.name for argument in definition.input_arg] if definition is not None else []
+        )
+        return next((slot for slot, name in enumerate(names) if name in arguments), -1)
 
     def _type_attributes(self, op: str) -> List[Tuple[str, str]]:
         """The attributes that determine an op's port types, with their kinds."""

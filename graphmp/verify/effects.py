@@ -1,4 +1,4 @@
-"""What a node runs, it runs in the original: writes, random numbers, reads of queues, prints.
+"""A node runs nothing that it doesn't run in the original: writes, random numbers, reads, prints.
 
 A gated write runs what its flag depends on besides, and so do nodes behind it. A clipped gradient
 runs what its norm is taken of. Gradients of a loss that was multiplied wait for that of its scale,

@@ -147,7 +147,7 @@ def _writes(side: Side, gradients: AbstractSet[str]) -> bool:
 
 
 def _taking(side: Side, names: AbstractSet[str]) -> Set[str]:
-    """What depends on some nodes by data, also by way of variables that are written and read."""
+    """The nodes that depend on some by data, also by way of variables that are written and read."""
     view, state = side.view, side.state
     found: Set[str] = set()
     fresh: AbstractSet[str] = names

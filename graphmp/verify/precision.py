@@ -132,7 +132,7 @@ class Precision:
         yield from self._found(terms - self._gradients - losses, "and a term of a loss")
 
     def _terms(self, losses: Set[str]) -> Set[str]:
-        """What losses add up or weigh: sums over elements, and what is made of these alone."""
+        """The terms of losses: sums over elements, and values made of these alone."""
         view = self._after
         adding = view.traced(
             losses, lambda name: name in losses or view.nodes[name].op in _OF_TERMS

@@ -25,7 +25,7 @@ from graphmp.graph.structure.calls import functions_by_name
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.once import once
-from graphmp.policy.dtypes import FLOATS, HALF, RESOURCE
+from graphmp.policy.dtypes import FLOATS, HALF, INVALID, RESOURCE
 from graphmp.policy.op_sets import ARGUMENT
 from graphmp.tf_hooks.op_defs import OpDefs, Signature
 
@@ -104,8 +104,7 @@ class Side:
         if node.op == ARGUMENT:  # unknown to 1.15.5
             return int(node.attr["T"].type)
         signature = self.signature(port.node)
-        outputs = signature.outputs if signature is not None else ()
-        return outputs[port.output].dtype if port.output < len(outputs) else 0
+        return signature.output(port.output).dtype if signature is not None else INVALID
 
     def is_float(self, port: Port) -> bool:
         """Whether an output has a real floating-point dtype."""
@@ -114,9 +113,7 @@ class Side:
     def is_reference(self, port: Port) -> bool:
         """Whether an output is a reference to a variable, which its readers read when they run."""
         signature = self.signature(port.node)
-        return signature is not None and any(
-            output.is_ref for output in signature.outputs[port.output : port.output + 1]
-        )
+        return signature is not None and signature.output(port.output).is_ref
 
     def outputs(self, name: str) -> int:
         """How many outputs a node has."""

@@ -226,13 +226,8 @@ class Skips:
         return frozenset().union(*(scale.checked for scale in self._scales.dynamic))
 
     def _gradient(self, name: str) -> int:
-        definition = self._sides.after.op_defs.get(self._view.nodes[name].op)
-        names = (
-            [argument.name for argument in definition.input_arg] if definition is not None else []
-        )
-        return next(
-            (slot for slot, argument in enumerate(names) if argument in ("grad", "delta")), -1
-        )
+        op_defs = self._sides.after.op_defs
+        return op_defs.slot_named(self._view.nodes[name].op, "grad", "delta")
 
     def _placeholders_behind(self, ports: List[Port], stops: AbstractSet[Port]) -> Iterator[Port]:
         """The placeholders that outputs depend on, not through others."""

@@ -56,7 +56,7 @@ class SumSteps:
         return any(self._view.nodes[name].op in VARIABLE_OPS for name in behind)
 
     def _taken_out(self) -> Set[str]:
-        """What comes of accumulators: their step adapts the scale, and its flag says so."""
+        """Gradients out of accumulators: their step adapts the scale, and its flag says so."""
         nodes = [name for name, node in self._view.nodes.items() if "Accumulator" in node.op]
         outputs = self._body.sides.after.outputs
         return set(nodes) | self._reached(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Tuple
+from typing import Iterator
 
 from graphmp.graph.structure.cycles import find_cycle
-from graphmp.policy.op_sets import ENTERS, EXITS
+from graphmp.graph.structure.frames import outputs_frame
+from graphmp.policy.op_sets import ENTERS
 from graphmp.verify.sides import Fault, Side
 
 
@@ -30,7 +31,7 @@ def broken(side: Side) -> Iterator[Fault]:
             continue
         frame = side.frames.get(name, ())[:-1] if node.op in ENTERS else side.frames.get(name, ())
         for other in {port.node for port in side.view.inputs(name)}.union(side.view.controls(name)):
-            if _left(side, other) != frame:
+            if outputs_frame(side.view, other) != frame:
                 yield Fault(name, "reads or waits for %s, which runs in another loop" % other)
 
 
@@ -40,9 +41,3 @@ def _least_inputs(side: Side, op: str) -> int:
     if definition is None:
         return 0
     return sum(not (each.number_attr or each.type_list_attr) for each in definition.input_arg)
-
-
-def _left(side: Side, name: str) -> Tuple[str, ...]:
-    """The while loops that contain the outputs of a node."""
-    frame = side.frames.get(name, ())
-    return frame[:-1] if side.view.nodes[name].op in EXITS else frame

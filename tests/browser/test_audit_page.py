@@ -10,6 +10,7 @@ import pytest
 from graphmp.audit.render import html
 from tests.support import chromium
 from tests.support.audits import HOSTILE, audit, bad, good, hostile, many
+from tests.support.page_in_browser import key, press
 
 chromium.skip_without_one()
 NAMES = "return [...document.querySelectorAll('#rows .row bdi')].map((name) => name.textContent)"
@@ -41,18 +42,6 @@ def written(folder, name, found):
     path = folder / (name + ".html")
     path.write_text(html.render(found), encoding="utf-8")
     return path
-
-
-def press(driver, *keys):
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    ActionChains(driver).send_keys(*keys).perform()
-
-
-def key(name):
-    from selenium.webdriver.common.keys import Keys
-
-    return getattr(Keys, name)
 
 
 def sort_by(driver, name):

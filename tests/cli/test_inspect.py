@@ -27,6 +27,7 @@ from tests.support import tiny
 from tests.support.classifiers import training_graph
 from tests.support.commands import Terminal
 from tests.support.corpus import recorded
+from tests.support.memory_of_steps import printed
 from tests.support.places import ROOT, environment
 
 SECTIONS = [
@@ -49,11 +50,6 @@ def folder(tmp_path, monkeypatch, trained):
     (tmp_path / "model.meta").write_bytes(serialize(trained))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def printed(capsys, *argv, status=0):
-    assert run_command(["graphmp", "inspect", *argv]) == status
-    return capsys.readouterr()
 
 
 def inspected(capsys, *argv):

@@ -24,6 +24,7 @@ from graphmp.rewrite.pipeline import rewrite
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support import tiny
+from tests.support.control_flow import control_flow
 from tests.support.memory_of_steps import CONFIG, POLICY, built, dense
 
 pytestmark = pytest.mark.unit
@@ -153,11 +154,8 @@ def test_a_while_loop_saves_a_tensor_of_each_iteration_once():
 
 
 def test_a_while_loop_of_functions_saves_as_much():
-    tf.enable_control_flow_v2()
-    try:
+    with control_flow(functions=True):
         graph = built(recurrent)
-    finally:
-        tf.disable_control_flow_v2()
     assert any(node.op in ("StatelessWhile", "While") for node in graph.graph_def.node)
     found = memory(
         graph, find_training(graph, CONFIG), recorded(graph.graph_def)

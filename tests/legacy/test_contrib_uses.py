@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import collections
+import sys
 import types
 
 import pytest
 
 from graphmp.legacy.estimator.gone import GoneModule
 from graphmp.legacy.stand_ins import StandIn, StandInModule
-from tools.contrib_names import Names, parsed
-from tools.contrib_uses import Row, page, resolved, rows
+from tests.support.places import TOOLS
+
+sys.path.insert(0, str(TOOLS))
+from contrib_uses import Row, page, resolved, rows
+from parts.contrib_names import Names, parsed
 
 SOURCE = b"""
 import tensorflow as tf

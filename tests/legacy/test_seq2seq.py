@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.legacy import internals
 from graphmp.legacy.contrib_modules import ContribModule
+from tests.support.control_flow import control_flow
 
 SEQ2SEQ = ContribModule("seq2seq")
 WRAPPER = ContribModule("seq2seq.python.ops.attention_wrapper")
@@ -254,24 +255,19 @@ def test_modes_of_monotonic_attention():
 
 def test_both_kinds_of_control_flow_compute_the_same():
     found = []
-    was_on = tf.control_flow_v2_enabled()
-    for switch in (tf.disable_control_flow_v2, tf.enable_control_flow_v2):
-        switch()
-        try:
-            with tf.Graph().as_default(), tf.Session() as session:
-                tf.set_random_seed(1)
-                cell = attending(SEQ2SEQ.LuongAttention, alignment_history=True)
-                outputs, state, lengths = decoded(cell, impute_finished=True)
-                slopes = tf.gradients(outputs.rnn_output, tf.trainable_variables())
-                for variable in tf.trainable_variables():
-                    shape = variable.shape.as_list()
-                    values = np.cos(np.arange(np.prod(shape), dtype="f")).reshape(shape)
-                    session.run(variable.initializer)
-                    variable.load(values, session)
-                history = state.alignment_history.stack()
-                found.append(session.run([outputs, history, lengths, slopes]))
-        finally:
-            (tf.enable_control_flow_v2 if was_on else tf.disable_control_flow_v2)()
+    for functions in (False, True):
+        with control_flow(functions), tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(1)
+            cell = attending(SEQ2SEQ.LuongAttention, alignment_history=True)
+            outputs, state, lengths = decoded(cell, impute_finished=True)
+            slopes = tf.gradients(outputs.rnn_output, tf.trainable_variables())
+            for variable in tf.trainable_variables():
+                shape = variable.shape.as_list()
+                values = np.cos(np.arange(np.prod(shape), dtype="f")).reshape(shape)
+                session.run(variable.initializer)
+                variable.load(values, session)
+            history = state.alignment_history.stack()
+            found.append(session.run([outputs, history, lengths, slopes]))
     for one, other in zip(*(tf.nest.flatten(values) for values in found)):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 

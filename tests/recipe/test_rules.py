@@ -10,6 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from tests.support.control_flow import control_flow
 from tests.support.models import TARGETS, VECTORS, two_layers, vectors
 from tests.support.training import tensor_core_dtypes
 
@@ -646,17 +647,13 @@ def test_an_update_that_bypasses_the_unscale_is_never_run_in_silence(graph):
 def test_functional_control_flow_is_refused_by_its_line(graph):
     if tf.__version__ < "2":
         pytest.skip("conditionals of TensorFlow 1 are not functions")
-    tf.enable_control_flow_v2()
-    try:
-        with pytest.raises(
-            graphmp.GraphmpError,
-            match=r"GMP012: .*test_rules.py:\d+: `.*tf.cond.*`: .*If makes a function of its own",
-        ):
-            recipe_alone(
-                lambda x, flag: tf.layers.dense(tf.cond(flag, lambda: x * 2.0, lambda: x), 1)
-            )(vectors()[0], tf.placeholder(tf.bool, ()))
-    finally:
-        tf.disable_control_flow_v2()
+    with control_flow(functions=True), pytest.raises(
+        graphmp.GraphmpError,
+        match=r"GMP012: .*test_rules.py:\d+: `.*tf.cond.*`: .*If makes a function of its own",
+    ):
+        recipe_alone(lambda x, flag: tf.layers.dense(tf.cond(flag, lambda: x * 2.0, lambda: x), 1))(
+            vectors()[0], tf.placeholder(tf.bool, ())
+        )
 
 
 def test_functions_of_an_input_pipeline_are_left_alone(graph):

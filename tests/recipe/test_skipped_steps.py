@@ -22,6 +22,7 @@ from tests.support.models import (
     two_layers,
 )
 from tests.support.optimizers import ONE_KIND_EACH, OPTIMIZERS, TAKE_NO_STEP
+from tests.support.scaled import changed
 from tests.support.training import state
 
 OWN = (
@@ -49,10 +50,6 @@ def model(optimizer, sparse, use_resource):
     x, ids = tf.placeholder(tf.float32, (None, 12)), tf.placeholder(tf.int32, (None, 4))
     y, factor = tf.placeholder(tf.float32, (None, 1)), tf.placeholder(tf.float32, ())
     return build(x, ids, y, factor) + ((x, ids, y, factor),)
-
-
-def changed(before, after):
-    return sorted(name for name in before if before[name].tobytes() != after[name].tobytes())
 
 
 @pytest.mark.parametrize("optimizer, sparse, use_resource", ONE_KIND_EACH)

@@ -9,6 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.functions import called_functions
+from tests.support.control_flow import control_flow
 from tests.support.painting import built, converted, rewrite, verified
 from tests.support.structure import EYE, _cond, _loop, _loop_with_gradient, codes, of_op
 from tests.support.tiny import FLOAT16
@@ -69,9 +70,8 @@ def test_functions_have_no_unknown_ops():
 
 @pytest.fixture
 def control_flow_v2():
-    tf.enable_control_flow_v2()
-    yield
-    tf.disable_control_flow_v2()
+    with control_flow(functions=True):
+        yield
 
 
 def test_while_of_functions(control_flow_v2):

@@ -29,12 +29,12 @@ from tests.support.allreduce import (
     AllReduceOptimizer,
     X,
     build,
-    functions,
     loss_of,
     train,
 )
 from tests.support.clusters import Cluster
 from tests.support.commands import graphmp as run_command
+from tests.support.control_flow import control_flow
 from tests.support.forks import PATIENCE
 from tests.support.places import environment
 from tests.support.scaled import losses_of
@@ -159,7 +159,7 @@ def test_horovod(ways, command, folder):
 def graph_of(asked="", **wrapping):
     """A MetaGraphDef with a training step whose gradients `AllReduceOptimizer` computes."""
     with tf.Graph().as_default() as graph, (
-        functions() if asked == "functions" else contextlib.nullcontext()
+        control_flow(functions=True) if asked == "functions" else contextlib.nullcontext()
     ):
         build("plain", functools.partial(AllReduceOptimizer, conditional=bool(asked), **wrapping))
         return tf.train.export_meta_graph(graph=graph)

@@ -10,6 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from tests.support.control_flow import control_flow
 from tests.support.painting import built
 from tests.support.scaled import session
 from tests.support.structure import TF2
@@ -140,9 +141,6 @@ def test_a_step_in_a_branch_needs_no_flag_outside(use_resource):
 
 @pytest.mark.skipif(not TF2, reason="functions of TensorFlow 1.15 have no losses of their own here")
 def test_a_step_inside_a_function_goes_by_its_own_flag():
-    before = tf.control_flow_v2_enabled()
-    tf.enable_control_flow_v2()
-
     def build():
         with tf.variable_scope("", use_resource=True):
             (a, b), flag = losses()
@@ -153,10 +151,8 @@ def test_a_step_inside_a_function_goes_by_its_own_flag():
             tf.group(tf.assign_add(count("n", True), 1), name="train")
         tf.get_default_graph().clear_collection("train_op")
 
-    try:
+    with control_flow(functions=True):
         meta_graph = built(build)
-    finally:
-        (tf.enable_control_flow_v2 if before else tf.disable_control_flow_v2)()
     report = graphmp.convert(meta_graph).report
     assert failed(report) == []
     (row,) = report["warnings"]

@@ -21,6 +21,7 @@ from graphmp.graph.structure.view import Port
 from graphmp.scaling.insertion.loops import list_in_contexts
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.tf_hooks.op_defs import OpDefs
+from tests.support.control_flow import control_flow
 from tests.support.painting import built
 from tests.support.programs.running import copies
 from tests.support.scaled import changed, losses_of, session
@@ -237,11 +238,8 @@ def in_functions(build):
     """With loops and branches that are functions."""
 
     def shape(model):
-        tf.enable_control_flow_v2()
-        try:
+        with control_flow(functions=True):
             build(model)
-        finally:
-            tf.disable_control_flow_v2()
 
     shape.__name__ = build.__name__ + "_in_functions"
     return shape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 
@@ -18,6 +17,7 @@ from graphmp.inspect.training_step import find_training
 from graphmp.policy.policy import load
 from graphmp.rewrite import pipeline
 from graphmp.scaling.insertion.handles import pass_handles
+from tests.support.control_flow import control_flow
 from tests.support.painting import built
 from tests.support.programs.running import copies
 from tests.support.scaled import changed, losses_of, session
@@ -30,15 +30,6 @@ Defun = importlib.import_module("tensorflow.python.framework.function").Defun
 OWN = ["graphmp/loss_scale/%s" % name for name in ("scale", "good_steps", "skipped_steps")]
 VECTORS = np.random.RandomState(7).standard_normal((8, 12)).astype(np.float32)
 ONES = np.ones(5, np.float32)
-
-
-@contextlib.contextmanager
-def functions_for_loops():
-    tf.enable_control_flow_v2()
-    try:
-        yield
-    finally:
-        tf.disable_control_flow_v2()
 
 
 class Model:
@@ -128,7 +119,7 @@ def loop(model):
         with tf.control_dependencies(model.step(model.x, model.factors[i])):
             return i + 1
 
-    with functions_for_loops():
+    with control_flow(functions=True):
         tf.identity(tf.while_loop(lambda i: i < 5, body, [0]), name="train")
 
 
@@ -150,7 +141,7 @@ def calls_in_a_loop(model):
         model.step(x, factor)
         return tf.constant(1)
 
-    with functions_for_loops():
+    with control_flow(functions=True):
         tf.identity(
             tf.while_loop(lambda i: i < 5, lambda i: i + step(model.x, model.factors[i]), [0]),
             name="train",
@@ -775,7 +766,7 @@ def trained_in_either_branch():
 
 @needs_tf2
 def test_what_counts_steps_of_either_branch_is_said():
-    with functions_for_loops():
+    with control_flow(functions=True):
         converted = graphmp.convert(built(trained_in_either_branch), loss_scale="dynamic")
     assert [row["code"] for row in converted.report["warnings"]] == ["GMP112"]
     assert all("AssignAdd" not in row["gated"] for row in converted.report["losses"])

@@ -6,6 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from tests.support.control_flow import control_flow
 from tests.support.painting import built, nodes
 from tests.support.structure import needs_tf2
 from tests.support.training_graphs import SHAPES, net, sgd, square, vectors
@@ -189,12 +190,8 @@ def test_gradients_that_train_nothing_are_said_to_be_unscaled(idle, calls):
 
 
 def test_gradients_that_a_function_takes_and_that_train_nothing_are_said():
-    before = tf.control_flow_v2_enabled()
-    tf.enable_control_flow_v2()
-    try:
+    with control_flow(functions=True):
         meta_graph = built(beside(for_each_example))
-    finally:
-        (tf.enable_control_flow_v2 if before else tf.disable_control_flow_v2)()
     (row,) = said(meta_graph, "GMP110")
     assert row["node"].startswith("library/") and "--compute_dtype=bfloat16" in row["message"]
 

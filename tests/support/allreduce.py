@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from tests.support.control_flow import control_flow
 from tests.support.training import imported, load, undecorated
 
 NEWEST = tf.__version__ > "2"
@@ -112,16 +113,6 @@ def build(way, wrap):
     )
 
 
-@contextlib.contextmanager
-def functions():
-    """A context in which `tf.cond` makes functions."""
-    tf.enable_control_flow_v2()
-    try:
-        yield
-    finally:
-        tf.disable_control_flow_v2()
-
-
 OPTIONS = {"convert": {"engine": "rewrite"}, "in_half": {"allreduce_half": True}}
 
 
@@ -136,7 +127,9 @@ def converted(way, wrap, asked=""):
         asked: how the optimizer asks whether there are several processes: by a `conditional`, by
             one made of `functions`, or not at all if empty.
     """
-    conditionals = functions() if asked == "functions" else contextlib.nullcontext()
+    conditionals = (
+        control_flow(functions=True) if asked == "functions" else contextlib.nullcontext()
+    )
     with tf.Graph().as_default() as graph, conditionals:
         names = [
             each.name

@@ -1,4 +1,4 @@
-"""Headless Chromium (tools/browser.py) for tests.
+"""Headless Chromium (tools/parts/browser.py) for tests.
 
 Without one they are skipped, or fail if GRAPHMP_BROWSER is set.
 """
@@ -13,7 +13,17 @@ import pytest
 from tests.support.places import TOOLS
 
 sys.path.insert(0, str(TOOLS))
-from browser import WIDE, complaints, missing, open_page, prefer, requests, resize, start, wait_for
+from parts.browser import (
+    WIDE,
+    complaints,
+    missing,
+    open_page,
+    prefer,
+    requests,
+    resize,
+    start,
+    wait_for,
+)
 
 __all__ = [
     "WIDE",

@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from tests.support.control_flow import control_flow
 from tests.support.models import two_layers
 
 
@@ -307,13 +308,10 @@ def functions_for_loops() -> None:
     """Control flow of TensorFlow 2: the loop's gradient passes through a list of tensors."""
     x = vectors()
     w = tf.get_variable("w", (12, 12), use_resource=True)
-    tf.enable_control_flow_v2()
-    try:
+    with control_flow(functions=True):
         h = tf.map_fn(lambda row: tf.tanh(tf.linalg.matvec(w, row)), x)
         h = tf.cond(tf.reduce_sum(h) > 0, lambda: tf.matmul(h, w), lambda: 2 * h)
         sgd().minimize(square(h), name="train")
-    finally:
-        tf.disable_control_flow_v2()
 
 
 @shape(

@@ -5,25 +5,16 @@ Each builds a graph with an init op and a Saver.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Dict, List
 
 import tensorflow.compat.v1 as tf
 
+from tests.support.control_flow import control_flow
+
 Defun = importlib.import_module("tensorflow.python.framework.function").Defun
 ROWS = 8
-
-
-@contextlib.contextmanager
-def functions_for_loops() -> Iterator[None]:
-    """Make loops and conditionals as calls of functions."""
-    tf.enable_control_flow_v2()
-    try:
-        yield
-    finally:
-        tf.disable_control_flow_v2()
 
 
 class Model:
@@ -135,7 +126,7 @@ def steps_in_a_while_loop() -> None:
 
 def steps_in_a_loop_of_functions() -> None:
     """A while loop of TensorFlow 2."""
-    with functions_for_loops():
+    with control_flow(functions=True):
         _steps(Model())
 
 
@@ -174,7 +165,7 @@ def gradients_in_a_loop_of_functions() -> None:
             tf.clip_by_value(g, -10.0, 10.0) for g in model.gradients(tf.expand_dims(row, 0))
         )
 
-    with functions_for_loops():
+    with control_flow(functions=True):
         found = tf.map_fn(of_row, model.x, dtype=(tf.float32, tf.float32))
     model.apply([tf.reduce_mean(g, 0) for g in found])
 
@@ -209,7 +200,7 @@ def function_on_either_side() -> None:
     """A tf.function that computes gradients, called in both branches of a functional tf.cond."""
     model = Model(use_resource=False)
     gradients = model.taking(clipped=True)
-    with functions_for_loops():
+    with control_flow(functions=True):
         found = tf.cond(model.x[0, 0] > 0, lambda: gradients(model.x), lambda: gradients(-model.x))
     model.apply(found)
 

@@ -33,7 +33,7 @@ def graph(request, tmp_path_factory):
 def test_each_variant_is_timed_from_the_same_values(tool, graph, tmp_path, monkeypatch, capsys):
     timing, output = tool("time_graphs"), tmp_path / "rows.jsonl"
     monkeypatch.setattr(resident, "LARGE", 1)  # the batch of x is a variable, labels are fed
-    monkeypatch.setattr(tool("timed_turns"), "_TURN", 0.0)
+    monkeypatch.setattr(tool("parts.timed_turns"), "_TURN", 0.0)
     flags = ["-o", str(output), "--batch_size=4", "--seconds=0", "--losses=3"]
     flags += ["--loss_scale=8", "--lock", str(tmp_path / "lock")]
     assert timing.main([str(graph), *flags]) == 0
@@ -55,7 +55,7 @@ def test_each_variant_is_timed_from_the_same_values(tool, graph, tmp_path, monke
 
 
 def test_one_variant_alone(tool, graph, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(tool("timed_turns"), "_TURN", 0.0)
+    monkeypatch.setattr(tool("parts.timed_turns"), "_TURN", 0.0)
     output = tmp_path / "rows.jsonl"
     flags = ["-o", str(output), "--batch_size=4", "--seconds=0", "--losses=1", "--only", "float16"]
     assert tool("time_graphs").main([str(graph), *flags]) == 0
@@ -64,7 +64,7 @@ def test_one_variant_alone(tool, graph, tmp_path, monkeypatch, capsys):
 
 
 def test_slow_batch_normalization_is_said(tool, graph, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(tool("timed_turns"), "_TURN", 0.0)
+    monkeypatch.setattr(tool("parts.timed_turns"), "_TURN", 0.0)
     monkeypatch.setenv(FAST_BATCH_NORM, "0")
     flags = ["-o", str(tmp_path / "rows"), "--batch_size=4", "--seconds=0", "--losses=1"]
     assert tool("time_graphs").main([str(graph), *flags, "--only", "float16"]) == 0
@@ -73,7 +73,7 @@ def test_slow_batch_normalization_is_said(tool, graph, tmp_path, monkeypatch, ca
 
 
 def test_costs_are_those_of_the_graph_by_name(tool, graph, tmp_path, monkeypatch):
-    monkeypatch.setattr(tool("timed_turns"), "_TURN", 0.0)
+    monkeypatch.setattr(tool("parts.timed_turns"), "_TURN", 0.0)
     costs, flags = tmp_path / "net.costs", ["--seconds=1", "--compute_dtype=float16"]
     assert run_command(["graphmp", "tune", str(graph), "-o", str(costs), *flags]) == 0
     output = tmp_path / "rows.jsonl"

@@ -85,7 +85,7 @@ def train_meta(tmp_path_factory):
     path = tmp_path_factory.mktemp("train") / "train.meta"
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(TOOLS))
-        importlib.import_module("training_graph").write(500, path)
+        importlib.import_module("parts.training_graph").write(500, path)
     return path.read_bytes()
 
 
@@ -207,7 +207,7 @@ def test_the_cut_needs_fewer_casts_than_a_flood_fill(tool):
     assert (
         casts(
             pipeline.rewrite(
-                graph, CONFIG, policy, solve=tool("flood_fill").flooded
+                graph, CONFIG, policy, solve=tool("parts.flood_fill").flooded
             ).meta_graph.graph_def
         )
         == 5
@@ -219,7 +219,7 @@ def test_a_flood_fill_reaches_into_functions(tool):
     graph, policy = calling(), Policy.default("float16")
     for converted in (
         pipeline.rewrite(graph, CONFIG, policy).meta_graph,
-        pipeline.rewrite(graph, CONFIG, policy, solve=tool("flood_fill").flooded).meta_graph,
+        pipeline.rewrite(graph, CONFIG, policy, solve=tool("parts.flood_fill").flooded).meta_graph,
     ):
         assert coverage(converted.graph_def) == {"tensor_core_ops": 2, "converted_ops": 2}
         assert casts(converted.graph_def) == 3
@@ -227,7 +227,7 @@ def test_a_flood_fill_reaches_into_functions(tool):
 
 @pytest.mark.unit
 def test_a_graph_of_the_size_that_is_asked_for(tool, tmp_path):
-    nodes = tool("training_graph").write(2000, tmp_path / "train.meta")
+    nodes = tool("parts.training_graph").write(2000, tmp_path / "train.meta")
     assert abs(nodes - 2000) < 200
 
 
@@ -294,7 +294,7 @@ def test_a_command_that_fails_is_told_by_its_last_line(tool, commands_here, tmp_
 @pytest.mark.unit
 def test_tables_on_a_terminal(tool, capsys, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    tool("table").print_table(["name", "number"], [["[bold]x", "1"]])
+    tool("parts.table").print_table(["name", "number"], [["[bold]x", "1"]])
     assert "[bold]x" in capsys.readouterr().out
 
 
@@ -307,7 +307,7 @@ def needs_browser():
 
 @pytest.fixture
 def no_browser(tool, monkeypatch):
-    monkeypatch.setattr(tool("browser"), "missing", lambda: "selenium is not installed")
+    monkeypatch.setattr(tool("parts.browser"), "missing", lambda: "selenium is not installed")
 
 
 def test_a_page_is_timed_in_a_browser(tool, needs_browser, tmp_path, capsys):

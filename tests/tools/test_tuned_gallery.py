@@ -92,7 +92,7 @@ SLOW = {
 
 def test_the_table_has_both_means(tool):
     rows = [row("a", **FAST), row("b", kept="float32", **SLOW)]
-    lines = tool("tuned_table").text(rows)
+    lines = tool("parts.tuned_table").text(rows)
     assert lines[2].startswith("| a | 50.3 ms | 1.25 [1.25, 1.25] | 2.00 [2.00, 2.00] | tuned |")
     assert "| 3 of 4 | 1.30 | 1.90 | 3 |" in lines[2]
     fallback, without = (line for line in lines if line.startswith("| with"))
@@ -102,7 +102,7 @@ def test_the_table_has_both_means(tool):
 
 
 def test_a_busy_machine_is_said_and_timed_by_the_processor(tool):
-    table = tool("tuned_table")
+    table = tool("parts.tuned_table")
     lines = table.text([row("a", load=9.5, **FAST)])
     assert "| 5.0 ms |" in lines[2]
     assert any(line.startswith("- Load average up to 9.5: other work ran") for line in lines)
@@ -110,7 +110,7 @@ def test_a_busy_machine_is_said_and_timed_by_the_processor(tool):
 
 
 def test_what_is_known_too_roughly_is_named(tool):
-    table = tool("tuned_table")
+    table = tool("parts.tuned_table")
     rough = row("b", **dict(FAST, tuned=(25.0, 35.0, 20.0)))
     assert table.widest(rough) > 0.03 and table.widest(row(**FAST)) < 0.001
     assert table.widest(row()) == math.inf
@@ -119,7 +119,7 @@ def test_what_is_known_too_roughly_is_named(tool):
 
 def test_predictions_that_are_far_off_are_named(tool):
     rows = [row("a", **FAST), row("b", **dict(FAST, tuned=(40.0, 40.1, 40.0)))]
-    lines = tool("tuned_table").text(rows)
+    lines = tool("parts.tuned_table").text(rows)
     assert "- Predicted within 10%, by bytes: 2 of 2." in lines
     assert "- Predicted within 10%, tuned: 1 of 2; not b." in lines
 
@@ -136,7 +136,7 @@ def test_the_sizes_that_are_checked_in(tool):
 @pytest.mark.parametrize("name", ["tuned.json", "tuned_graphs.json"])
 def test_the_tables_in_the_docs_are_those_of_the_results(tool, name):
     rows = json.loads((ROOT / "examples" / name).read_text())["programs"]
-    table = "\n".join(tool("tuned_table").text(rows))
+    table = "\n".join(tool("parts.tuned_table").text(rows))
     assert table in (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
     if name == "tuned.json":
         assert {row["program"] for row in rows} == set(tool("gallery").programs())

@@ -55,7 +55,7 @@ def command(rng: random.Random, name: str) -> Case:
 
 
 def converted(status: int, source: str) -> str:
-    """What is wrong with a folder after a conversion by its exit status; nothing if all is well."""
+    """The fault of a folder after a conversion, by its exit status; nothing if all is well."""
     names = sorted(os.listdir(OUT)) if os.path.isdir(OUT) else []
     expected = sorted(seeds.conversions()["none"])
     if status:

@@ -65,7 +65,7 @@ def _command(rng: random.Random, name: str, tagged: List[str]) -> Case:
 
 
 def _trains_too(status: int, source: str) -> str:
-    """What is wrong with a conversion of a graph that trains or is imported."""
+    """The fault of a conversion of a graph that trains or is imported."""
     problem = converted(status, source)
     if problem or status:
         return problem

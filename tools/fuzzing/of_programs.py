@@ -128,7 +128,7 @@ def _write(rng: random.Random, lines: List[str]) -> bytes:
 
 
 def _as_by_python(data: bytes, place: pathlib.Path, status: int) -> str:
-    """What is wrong with how a script ended; it is run without graphmp in a new folder."""
+    """The fault in how a script ended; it is run without graphmp in a new folder."""
     folder = tempfile.mkdtemp(dir=str(place))
     pathlib.Path(folder, "p.py").write_bytes(data)
     ended = subprocess.run([sys.executable, "p.py"], cwd=folder, stdin=subprocess.DEVNULL)

@@ -203,7 +203,7 @@ def of_flagfiles(rng: random.Random) -> Case:
 
 
 def _precedence(rng: random.Random) -> Case:
-    """What stands later wins."""
+    """The last of several values of a flag wins."""
     given = [["-o", "one"], ["--output=two"], ["--flagfile=f"], ["--flagfile=g"]]
     folders = {"-o": "one", "--output=two": "two", "--flagfile=f": "three", "--flagfile=g": "four"}
     pathlib.Path("f").write_text("--output=three\n")

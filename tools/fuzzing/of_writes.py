@@ -166,7 +166,7 @@ def _state(
     ending: int,
     noted: bool = False,
 ) -> str:
-    """What is wrong with a folder that has the old or the new files."""
+    """The fault of a folder that should have the old or the new files."""
     found = {name: (target / name).read_bytes() for name in new if (target / name).is_file()}
     if found not in (old, new):
         if not is_half_replaced(target):

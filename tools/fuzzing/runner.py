@@ -67,7 +67,7 @@ Family = Callable[[random.Random], Case]
 
 
 class Verdict(NamedTuple):
-    """What came of a case: a verdict, and its last words."""
+    """The outcome of a case: a verdict, and its last words."""
 
     kind: str
     words: str

@@ -97,11 +97,7 @@ class _Rewrite:
         while port.output >= 0:
             node = self._view.nodes[port.node]
             signature = self._op_defs.signature(node)
-            if (
-                signature is None
-                or port.output >= len(signature.outputs)
-                or not signature.outputs[port.output].is_ref
-            ):
+            if signature is None or not signature.output(port.output).is_ref:
                 return None
             if node.op in VARIABLE_OPS:
                 return _Reference(port.node, write)

@@ -306,7 +306,7 @@ def float64_is_rounded(subject: Subject, random: Any) -> Optional[Plant]:
         for slot in subject.slots(sorted(subject.before.nodes.keys() & subject.view.nodes.keys()))
         if subject.kind(subject.read(slot)) is not None
         and subject.dtype(subject.read(slot)) == double
-        and not _is_reference(subject, subject.read(slot))
+        and not subject.is_reference(subject.read(slot))
     ]
     slot = pick(random, slots)
     if slot is None:
@@ -315,11 +315,6 @@ def float64_is_rounded(subject: Subject, random: Any) -> Optional[Plant]:
     narrow = cast(plant, subject.read(slot), double, FLOAT32)
     plant.connect(slot, cast(plant, narrow, FLOAT32, double))
     return plant.said("input %d of %s is rounded to float32", slot.slot, slot.node)
-
-
-def _is_reference(subject: Subject, port: Port) -> bool:
-    found = subject.port_type(port)
-    return found is None or found.is_ref
 
 
 @fault

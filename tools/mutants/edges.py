@@ -120,7 +120,7 @@ def own_node_waits_for_an_effect(subject: Subject, random: Any) -> Optional[Plan
 
 @fault
 def step_initialises_the_scale(subject: Subject, random: Any) -> Optional[Plant]:
-    """What groups a step's writes also runs the initialisers of the scale."""
+    """The node that groups a step's writes also runs the initialisers of the scale."""
     starts = [name for name in subject.own if name.endswith(("_steps/Assign", "scale/Assign"))]
     groups = [
         name

@@ -56,7 +56,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.naming import SCOPE
-from graphmp.policy.dtypes import FLOAT16, FLOAT32, HALF
+from graphmp.policy.dtypes import FLOAT16, FLOAT32, HALF, INVALID
 from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS, SWITCHES, VARIABLE_OPS
 from mutants.subject import Subject
 
@@ -445,11 +445,7 @@ class _Numbers:
         It is the output's own type, or that of all values that are moved into it.
         """
         signature = self._defs.signature(view.nodes[port.node])
-        dtype = (
-            signature.outputs[port.output].dtype
-            if signature is not None and port.output < len(signature.outputs)
-            else 0
-        )
+        dtype = signature.output(port.output).dtype if signature is not None else INVALID
         if dtype in HALF:
             return int(dtype)
         return self._halves.get(found.get(port.node, -1)) if not port.output else None

@@ -87,7 +87,7 @@ def gate_multiplies(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def clip_by_another_norm(subject: Subject, random: Any) -> Optional[Plant]:
-    """What gradients are multiplied by is another number of the clip."""
+    """The factor of gradients is another number of the clip."""
     scalars = [
         s
         for s in subject.slots(subject.clips)

@@ -7,7 +7,7 @@ from typing import Any, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import parse, serialize
-from graphmp.graph.structure.view import Port, parse_input
+from graphmp.graph.structure.view import parse_input
 from mutants.classes import fault, pick
 from mutants.edges import dropped
 from mutants.plant import Plant
@@ -169,13 +169,8 @@ def variable_changed(subject: Subject, random: Any) -> Optional[Plant]:
     ]
     slot = pick(random, [Slot(name, 1) for name in sorted(inits)])
     return reads_another(
-        subject, random, slot, lambda port: not _is_reference(subject, port), "{node} assigns"
+        subject, random, slot, lambda port: not subject.is_reference(port), "{node} assigns"
     )
-
-
-def _is_reference(subject: Subject, port: Port) -> bool:
-    found = subject.port_type(port)
-    return found is None or found.is_ref
 
 
 @fault

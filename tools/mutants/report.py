@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Callable, Collection, Counter, Dict, Iterable, List, Sequence
 
-from table import print_table
+from parts.table import print_table
 
 from mutants.expected import NO_HOLES, Expected
 from mutants.outcomes import CAUGHT, ENOUGH, EQUIVALENT, MISSED, UNDECIDED, Outcome, share

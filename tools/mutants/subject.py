@@ -14,10 +14,9 @@ from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.shapes import shapes
 from graphmp.graph.state.state import State
-from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.frames import frames, outputs_frame
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.once import once
-from graphmp.policy.op_sets import EXITS
 from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 
 OWN = "graphmp/"
@@ -180,8 +179,7 @@ class Subject:
 
     def frame(self, name: str) -> Tuple[str, ...]:
         """The while frames of a node's outputs."""
-        found = self.frames.get(name, ())
-        return found[:-1] if self.view.nodes[name].op in EXITS else found
+        return outputs_frame(self.view, name)
 
     def signature(self, name: str) -> Optional[Signature]:
         """The types of a node's inputs and outputs."""
@@ -195,6 +193,11 @@ class Subject:
             if found is not None and 0 <= port.output < len(found.outputs)
             else None
         )
+
+    def is_reference(self, port: Port) -> bool:
+        """Whether an output is a reference, or of unknown type."""
+        found = self.port_type(port)
+        return found is None or found.is_ref
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output, as a number; 0 if unknown."""

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.audit.measure.reduction import signs
 from graphmp.audit.measure.statistics import COLUMNS, SHARED, call, measuring_function
 from graphmp.graph.structure.branches import conditional
-from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.frames import frames, outputs_frame
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32, FLOAT64
@@ -119,9 +119,7 @@ class Instrument:
 
     def _path(self, text: str) -> Tuple[str, ...]:
         """The while frames that contain a tensor."""
-        name = parse_input(text).node
-        path = self._frames.get(name, ())
-        return path[:-1] if self._view.nodes[name].op in EXITS else path
+        return outputs_frame(self._view, parse_input(text).node)
 
     def _waiting(self, name: str, path: Tuple[str, ...]) -> str:
         """A consumer of a tensor in the same frame that can wait for its measurement.

@@ -14,6 +14,7 @@ from typing import Any, Callable, List, NamedTuple, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.edit.building import select
 from graphmp.policy.formats import EXPONENTS, MANTISSA_BITS, Format
 
 MOST_COUNTED = 65536
@@ -84,7 +85,7 @@ def side_by_side(xs: List[Any]) -> Rows:
         [tf.pad(part, end) for part, end in zip(parts, ends)]
     )  # 0 zeros and a stride of 1 copy nothing
     values.set_shape([len(xs), None])
-    large = tf.split(_chosen(strides > 1, sizes, tf.zeros_like(sizes)), len(xs))
+    large = tf.split(select(strides > 1, sizes, tf.zeros_like(sizes)), len(xs))
     hidden = tf.stack([_largest(tf.slice(x, [0], size)) for x, size in zip(xs, large)])
     return Rows(values, lengths, sizes, hidden)
 
@@ -117,7 +118,7 @@ def compared(rows: Rows, sign: Any) -> Numbers:
     not_finite = _of_some(broken, rows.values, lambda some: _count(_bits(some) >= _INFINITE))
     exponents = tf.pad(not_finite[:, tf.newaxis], [[0, 0], [EXPONENTS - 1, 0]])
     zeros = tf.zeros_like(not_finite)
-    largest = tf.maximum(rows.hidden, _chosen(not_finite > 0, zeros + np.inf, zeros))
+    largest = tf.maximum(rows.hidden, select(not_finite > 0, zeros + np.inf, zeros))
     return Numbers(
         exponents, zeros, zeros, largest, _without_infinite(sketch, rows.values, sign, broken)
     )
@@ -131,7 +132,7 @@ def _largest(x: Any) -> Any:
     """
     first = tf.constant([0])
     found = tf.maximum(tf.reduce_max(x, first), -tf.reduce_min(x, first))
-    return _chosen(
+    return select(
         tf.is_nan(tf.nn.l2_loss(x)), tf.constant(np.inf, tf.float32), tf.maximum(found, 0.0)
     )
 
@@ -180,10 +181,10 @@ def _without_infinite(sketch: Any, values: Any, sign: Any, broken: Any) -> Any:
     finite = _of_some(
         broken,
         values,
-        lambda some: _columns(_chosen(tf.is_finite(some), some, tf.zeros_like(some)), sign),
+        lambda some: _columns(select(tf.is_finite(some), some, tf.zeros_like(some)), sign),
         [BUCKETS],
     )
-    return _chosen(broken, finite, sketch)
+    return select(broken, finite, sketch)
 
 
 def _of_some(
@@ -196,11 +197,6 @@ def _of_some(
         function(tf.gather_nd(matrix, rows)),
         tf.constant([int(matrix.shape[0]), *shape], tf.int64),
     )
-
-
-def _chosen(condition: Any, x: Any, y: Any) -> Any:
-    """Like tf.where, which warns on 1.15.5 that it is deprecated."""
-    return tf.raw_ops.Select(condition=condition, x=x, y=y)
 
 
 def _count(flags: Any) -> Any:

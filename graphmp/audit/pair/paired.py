@@ -13,7 +13,6 @@ from graphmp.audit.measure.instrument import Instrument, MeasuredTensor
 from graphmp.audit.measure.rows import GraphPair, TensorRow
 from graphmp.audit.pair.simulate import Simulation, simulated
 from graphmp.conversion.conversion import Conversion
-from graphmp.errors import GraphmpError
 from graphmp.graph.edit.cloning import cloned
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.calls import functions_named
@@ -23,7 +22,7 @@ from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.formats import FORMATS
 from graphmp.process_memory import collector_paused
-from graphmp.report.training import fetchable
+from graphmp.report.training import fetchable, nothing_trains
 from graphmp.session.live.closure import nodes_to_clone
 from graphmp.session.steps.as_written import seeded
 from graphmp.verify.powers import powers
@@ -65,10 +64,7 @@ class PairedGraph:
         """
         found = fetchable(conversion.report["losses"])
         if not found:
-            raise GraphmpError(
-                "GMP023",
-                "%s: no training step was found in the graph" % conversion.report["source"],
-            )
+            raise nothing_trains(conversion.report["source"])
         original, converted = seeded(conversion.original), seeded(conversion.meta_graph)
         _mark_drawing(converted.graph_def)
         pair = GraphPair(
@@ -90,15 +86,7 @@ class PairedGraph:
         ]
         self._clones = _names(original.graph_def, after, run)
         self.initializers = sorted(State(original, pair.before).initializers)
-        draws = {
-            function.signature.name
-            for function in converted.graph_def.library.function
-            if "_graphmp_draws" in function.attr
-        }
-        self.draws = any(
-            "seed2" in after.nodes[name].attr or draws & set(functions_named(after.nodes[name]))
-            for name in self._clones
-        )
+        self.draws = self._draws(converted, after)
         self.meta_graph = original
         self.meta_graph.graph_def.MergeFrom(
             cloned(after, original.graph_def, self._clones, _CLONES)
@@ -117,6 +105,18 @@ class PairedGraph:
             self.rows[number] for number in instrument.left_out if number < len(self.rows)
         ]
         _keep_from_xla(self.meta_graph.graph_def)
+
+    def _draws(self, converted: tf.MetaGraphDef, after: GraphView) -> bool:
+        """Whether a cloned node draws random numbers, or calls a function that does."""
+        drawing = {
+            function.signature.name
+            for function in converted.graph_def.library.function
+            if "_graphmp_draws" in function.attr
+        }
+        return any(
+            "seed2" in after.nodes[name].attr or drawing & set(functions_named(after.nodes[name]))
+            for name in self._clones
+        )
 
     def _clone(self, text: str) -> str:
         """The counterpart of an output of the converted graph."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import html
 import math
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from graphmp.audit.measure.tally import added_up
-from graphmp.audit.render.text import LOWEST, share
+from graphmp.audit.render.text import LOWEST
+from graphmp.audit.render.words import share
 from graphmp.policy.formats import EXPONENT_BIAS, Format
 
 WIDTH, HEIGHT = 560, 198
@@ -325,19 +326,7 @@ def loss_chart(
         '<text class="tick y" x="%d" y="%.1f">%s</text>\n' % (_LEFT - 3, at, html.escape(text))
         for at, text in labels
     )
-    bars = {True: "", False: ""}
-    for step, value in enumerate(differences):
-        height = _DIFFERENCES * (
-            value / worst if math.isfinite(value) and worst else float(not math.isfinite(value))
-        )
-        x, thick = _LEFT + (step + 0.5) * width, min(8.0, 0.7 * width)
-        bars[math.isfinite(value)] += "M%.1f %.1fv%.1fh%.1fv%.1fz" % (
-            x - thick / 2,
-            bottom,
-            -height,
-            thick,
-            height,
-        )
+    bars = _difference_bars(differences, worst, width, bottom)
     parts = [
         '<path class="axis" d="M%d %dH%d"/>\n' % (_LEFT, TOP + LINES + 4, _RIGHT),
         '<path class="axis" d="M%d %dH%d"/>\n' % (_LEFT, bottom, _RIGHT),
@@ -357,6 +346,33 @@ def loss_chart(
         html.escape(label),
     )
     return opening + ticks + "".join(parts) + "</svg>"
+
+
+def _difference_bars(
+    differences: Sequence[float], worst: float, width: float, bottom: int
+) -> Dict[bool, str]:
+    """The paths of the bars: of finite differences, and of others.
+
+    Args:
+        differences: one for each step.
+        worst: the largest finite one, as high as the chart's lower part.
+        width: of a step, in the drawing's units.
+        bottom: the vertical position of the axis, in the same units.
+    """
+    bars = {True: "", False: ""}
+    for step, value in enumerate(differences):
+        height = _DIFFERENCES * (
+            value / worst if math.isfinite(value) and worst else float(not math.isfinite(value))
+        )
+        x, thick = _LEFT + (step + 0.5) * width, min(8.0, 0.7 * width)
+        bars[math.isfinite(value)] += "M%.1f %.1fv%.1fh%.1fv%.1fz" % (
+            x - thick / 2,
+            bottom,
+            -height,
+            thick,
+            height,
+        )
+    return bars
 
 
 def _short(value: float) -> str:

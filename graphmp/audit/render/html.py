@@ -14,7 +14,7 @@ from graphmp.audit.agreement import loss_difference
 from graphmp.audit.audit import Audit, LossFinding, TensorFinding
 from graphmp.audit.measure.rows import ACTIVATION_GRADIENT, WEIGHT_GRADIENT
 from graphmp.audit.measure.tally import added_up
-from graphmp.audit.render import text
+from graphmp.audit.render import words
 from graphmp.audit.render.drawing import (
     BOTTOM,
     DECADES,
@@ -28,7 +28,7 @@ from graphmp.audit.render.drawing import (
 )
 from graphmp.compare.render.single_page import escape, packed, resource, security_policy
 from graphmp.policy.formats import FORMATS
-from graphmp.wording import plural, printable
+from graphmp.wording import more, printable
 
 # The parts of the script, joined in this order: package and name.
 SCRIPTS = (
@@ -54,17 +54,17 @@ def render(audit: Audit) -> str:
         source=escape(audit.source),
         dtype=audit.compute_dtype,
         state="good" if audit.agrees else "bad",
-        agreement=escape(text.agreement_of_all(audit)),
-        verdict=escape(text.verdict(audit)),
+        agreement=escape(words.agreement_of_all(audit)),
+        verdict=escape(words.verdict(audit)),
         facts=_facts(audit),
-        next=_copied(escape(text.next_step(audit)), text.next_command(audit)),
+        next=_copied(escape(words.next_step(audit)), words.next_command(audit)),
         fix=_fix(audit),
         figures="".join(figures.roles()),
         losses=_losses(audit),
-        roles=_table([text.ROLE_TITLES, *text.role_rows(form)]),
+        roles=_table([words.ROLE_TITLES, *words.role_rows(form)]),
         worst="".join(figures.tensor(finding) for finding in audit.findings[:_MOST_WORST])
         or "<p>No tensor was measured.</p>\n",
-        left_out=_left_out(audit.left_out),
+        left_out=_left_out(audit),
         frame=figures.frame.svg(scales(), "histogram of exponents of the selected tensor"),
         data=packed(figures.data(form["tensors"])),
         script=script,
@@ -123,7 +123,7 @@ class _Figures:
     def _caption(self, role: str) -> List[str]:
         dtype, exponents = self._audit.compute_dtype, self._sums[role]
         found = advise([exponents], self._format, 1.0)
-        zeros = "%s of the values are zero." % text.share(
+        zeros = "%s of the values are zero." % words.share(
             float(exponents[0]) / float(exponents.sum())
         )
         if found.largest is None:
@@ -153,7 +153,7 @@ class _Figures:
         ]
 
     def _factors(self) -> str:
-        return ", ".join(dict.fromkeys(text.power(scale) for scale in self._scales().values()))
+        return ", ".join(dict.fromkeys(words.power(scale) for scale in self._scales().values()))
 
     def tensor(self, finding: TensorFinding) -> str:
         """A tensor in the list for pages without scripts."""
@@ -168,7 +168,7 @@ class _Figures:
         facts = "".join("<dt>%s</dt><dd>%s</dd>\n" % pair for pair in rows)
         title = "<h3><code>%s</code></h3>\n<p>%s, %s: <b>%s</b></p>\n" % (
             *map(escape, (row.name, row.op, row.role)),
-            escape(text.wrong(finding)),
+            escape(words.wrong(finding)),
         )
         picture = self.frame.svg(
             drawn(self.frame, finding.range.exponents), "exponents of the tensor"
@@ -182,8 +182,8 @@ class _Figures:
         """
         shown = []
         for tensor, finding in zip(tensors, self._audit.findings):
-            words = {name: printable(tensor[name]) for name in ("name", "op", "reason", "flag")}
-            shown.append({**tensor, **words, "wrong": text.wrong(finding)})
+            texts = {name: printable(tensor[name]) for name in ("name", "op", "reason", "flag")}
+            shown.append({**tensor, **texts, "wrong": words.wrong(finding)})
         frame = {
             "bins": self.frame.bins,
             "fields": self.frame.fields,
@@ -195,14 +195,14 @@ class _Figures:
 
 
 def _percent(value: float) -> str:
-    return text.share(value) if value else "none"
+    return words.share(value) if value else "none"
 
 
 def _facts(audit: Audit) -> str:
     rows = [
-        ("arithmetic", text.arithmetic(audit)),
+        ("arithmetic", words.arithmetic(audit)),
         ("data", audit.data),
-        ("steps", text.measured(audit)),
+        ("steps", words.measured(audit)),
     ]
     return "".join("<dt>%s</dt><dd>%s</dd>\n" % (name, escape(value)) for name, value in rows)
 
@@ -231,9 +231,9 @@ def _copied(shown: str, copied: str) -> str:
 def _losses(audit: Audit) -> str:
     if not audit.losses:
         return "<p>No loss was found.</p>\n"
-    more = len(audit.losses) - _MOST_LOSSES
+    hidden = len(audit.losses) - _MOST_LOSSES
     return "".join(_loss(loss, audit) for loss in audit.losses[:_MOST_LOSSES]) + (
-        "<p>and %s more</p>\n" % format(more, ",") if more > 0 else ""
+        "<p>%s</p>\n" % more(hidden) if hidden > 0 else ""
     )
 
 
@@ -243,23 +243,23 @@ def _loss(loss: LossFinding, audit: Audit) -> str:
         loss.original,
         loss.converted,
         differences,
-        "%s: %s" % (text.loss_name(loss), text.agreement(loss)),
+        "%s: %s" % (words.loss_name(loss), words.agreement(loss)),
     )
     lines = [
-        text.agreement(loss) + "; " + text.scale_now(loss),
+        words.agreement(loss) + "; " + words.scale_now(loss),
         "Gradients " * (loss.advice.largest is not None)
-        + text.range_used(loss, audit.compute_dtype),
-        "Advice: " + text.scale_advice(loss),
+        + words.range_used(loss, audit.compute_dtype),
+        "Advice: " + words.scale_advice(loss),
     ]
     if loss.advice.too_wide:
-        lines.append("Of the gradients " + text.range_advice(loss, audit.compute_dtype))
+        lines.append("Of the gradients " + words.range_advice(loss, audit.compute_dtype))
     kind = "" if loss.agrees(audit.tolerance) else ' class="bad"'
     caption = "".join(
         "<p%s>%s.</p>\n" % (kind if not number else "", escape(line[:1].upper() + line[1:]))
         for number, line in enumerate(lines)
     )
     return "<figure>\n<h3><code>%s</code></h3>\n%s\n<figcaption>\n%s</figcaption>\n</figure>\n" % (
-        escape(text.loss_name(loss)),
+        escape(words.loss_name(loss)),
         chart,
         caption,
     )
@@ -276,21 +276,15 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
     return "<table>\n<thead><tr>%s</tr></thead>\n<tbody>\n%s</tbody>\n</table>\n" % (head, body)
 
 
-def _left_out(names: Sequence[str]) -> str:
+def _left_out(audit: Audit) -> str:
+    names = audit.left_out
     if not names:
         return ""
-    title = (
-        "%s of while loops not measured: nothing reads them in the same step of the loop"
-        % plural(len(names), "tensor")
-    )
     items = "".join("<li><code>%s</code></li>\n" % escape(name) for name in names[:_MOST_LEFT_OUT])
-    more = (
-        "<li>and %s more</li>\n" % format(len(names) - _MOST_LEFT_OUT, ",")
-        if len(names) > _MOST_LEFT_OUT
-        else ""
-    )
+    hidden = len(names) - _MOST_LEFT_OUT
+    rest = "<li>%s</li>\n" % more(hidden) if hidden > 0 else ""
     return '<details id="left-out">\n<summary>%s</summary>\n<ul>\n%s%s</ul>\n</details>\n' % (
-        title,
+        words.left_out(audit),
         items,
-        more,
+        rest,
     )

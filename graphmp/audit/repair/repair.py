@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import List, NamedTuple, Sequence, Tuple
 
-from graphmp.wording import plural, printable, shell_word
+from graphmp.wording import labelled, plural, printable, shell_word
 
 
 class KeepRule(NamedTuple):
@@ -48,8 +48,7 @@ class Repair:
     def policy_lines(self) -> str:
         """The rules as lines of an op policy file."""
         return "".join(
-            "keep_float32 ^%s$  # %d op%s fewer in half\n"
-            % (re.escape(r.node), r.lost, "" if r.lost == 1 else "s")
+            "keep_float32 ^%s$  # %s fewer in half\n" % (re.escape(r.node), plural(r.lost, "op"))
             for r in self.rules
         )
 
@@ -61,52 +60,36 @@ class Repair:
             source: the source.
             flags: of the conversion that was repaired.
         """
+        rows = self._rows(policy, self._command(policy, source, flags))
+        return "".join(labelled(*row) + "\n" for row in rows)
+
+    def _rows(self, policy: str, command: str) -> List[Tuple[str, str]]:
+        """The lines, each with its label."""
         tried = "%d conversions tried" % self.runs
         if not self.passes:
-            return _lines(
-                [
-                    ("repair", "found none, with all nodes in float32 at last; " + tried),
-                    ("next", "is the data right? Try other --data, or a larger --tolerance"),
-                ]
-            )
+            return [
+                ("repair", "found none, with all nodes in float32 at last; " + tried),
+                ("next", "is the data right? Try other --data, or a larger --tolerance"),
+            ]
         if not self.rules:
             cure = "a loss scale of %s" % self.loss_scale if self.loss_scale else "none is needed"
-            return _lines(
-                [
-                    ("repair", "%s; agrees on fresh batches; %s" % (cure, tried)),
-                    ("wrote", "nothing: there is no rule for %s" % policy),
-                    ("next", self._command(policy, source, flags)),
-                ]
-            )
-        nodes = [
-            (
-                "keep",
-                "%s  (%d fewer half-precision ops by itself)" % (printable(rule.node), rule.lost),
-            )
-            for rule in self.rules
-        ]
-        said = [
-            (
-                "repair",
-                "%s kept in float32; agrees on fresh batches; %s"
-                % (plural(len(self.rules), "node"), tried),
-            ),
-            *nodes,
-        ]
+            return [
+                ("repair", "%s; agrees on fresh batches; %s" % (cure, tried)),
+                ("wrote", "nothing: there is no rule for %s" % policy),
+                ("next", command),
+            ]
+        nodes = plural(len(self.rules), "node")
         cover = (self.half_after, self.half_before, self.matmuls_after, self.matmuls_before)
-        said.append(
+        return [
+            ("repair", "%s kept in float32; agrees on fresh batches; %s" % (nodes, tried)),
+            *(("keep", _kept(rule)) for rule in self.rules),
             (
                 "cover",
                 "%d of %d half-precision ops stay half, %d of %d matmuls and convolutions" % cover,
-            )
-        )
-        return _lines(
-            [
-                *said,
-                ("wrote", policy),
-                ("next", self._command(policy, source, flags)),
-            ]
-        )
+            ),
+            ("wrote", policy),
+            ("next", command),
+        ]
 
     def _command(self, policy: str, source: str, flags: Sequence[str]) -> str:
         """The command that converts the source with the repair."""
@@ -117,5 +100,5 @@ class Repair:
         return " ".join(map(shell_word, words))
 
 
-def _lines(rows: List[Tuple[str, str]]) -> str:
-    return "".join("%-12s %s\n" % row for row in rows)
+def _kept(rule: KeepRule) -> str:
+    return "%s  (%d fewer half-precision ops by itself)" % (printable(rule.node), rule.lost)

@@ -20,6 +20,7 @@ from graphmp.errors import GraphmpError
 from graphmp.gate.reading import read_graph
 from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.structure.view import GraphView
+from graphmp.report.training import nothing_trains
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.tf_hooks.op_defs import OpDefs
@@ -85,7 +86,7 @@ def traced(
             GMP005 and GMP024 for data.
     """
     if not training:
-        raise GraphmpError("GMP023", "%s: no training step was found in the graph" % source)
+        raise nothing_trains(source)
     targets = graphs.step_targets(GraphView(meta_graph.graph_def), training)
     with tempfile.TemporaryDirectory(prefix="graphmp_") as name:
         folder = pathlib.Path(name)

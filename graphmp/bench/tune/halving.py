@@ -83,7 +83,7 @@ class Halving:
         narrowed(part, self._times(), is_faster, lambda: schedule.now() + max(each, last) <= ends)
 
     def settled(self) -> Tuple[str, Tuple[str, ...]]:
-        """What is kept if regions were found: a placement, and its nodes in float32."""
+        """The placement that is kept if regions were found, and its nodes in float32."""
         both = self.rounds
         slower = FLOAT32 in both and step_time(both[REGIONS]) > step_time(both[FLOAT32])
         if slower or self.nodes == self._all:

@@ -33,6 +33,7 @@ from graphmp.errors import GraphmpError, said
 from graphmp.files.single import write_atomic
 from graphmp.policy import policy as policies
 from graphmp.policy.dtypes import is_in_half
+from graphmp.report.training import nothing_trains
 from graphmp.rewrite.decisions import decided, in_half
 from graphmp.rewrite.pipeline import Solver, rewrite
 from graphmp.session.steps.traces import Traces
@@ -119,9 +120,7 @@ class _Tuner:
         """Trace both graphs."""
         report = self._conversion.report
         if not report["losses"]:
-            raise GraphmpError(
-                "GMP023", "%s: no training step was found in the graph" % report["source"]
-            )
+            raise nothing_trains(report["source"])
         left = said("GMP108", report["warnings"])
         if left:
             raise GraphmpError(

@@ -38,6 +38,14 @@ def cast_beside(tensor: Any, dtype: Any) -> Any:
         return tf.cast(tensor, dtype, name=sibling_name(tensor.op.name, tensor.value_index, dtype))
 
 
+def select(flag: Any, yes: Any, no: Any) -> Any:
+    """One of two tensors by a scalar bool, or by a bool for each element.
+
+    As tf.where, which warns on 1.15.5 that it is deprecated.
+    """
+    return tf.raw_ops.Select(condition=flag, x=yes, y=no)
+
+
 @contextlib.contextmanager
 def v1_control_flow() -> Iterator[None]:
     """Make `tf.cond` create Switch and Merge nodes, not a function."""

@@ -8,14 +8,13 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state_kinds import PASS_HANDLES, kind, takes
 from graphmp.graph.structure.walk import reached
+from graphmp.policy.dtypes import HALF
 from graphmp.policy.op_sets import MAY_BE_STATE, OVERWRITES, READS, UPDATE_PREFIXES, VARIABLE_OPS
-
-_HALF = (tf.float16, tf.bfloat16)
 
 
 def is_half(dtype: Any) -> bool:
     """Whether a dtype of TensorFlow's is a half precision."""
-    return dtype in _HALF
+    return dtype.as_datatype_enum in HALF
 
 
 def is_update(op: Any) -> bool:
@@ -148,10 +147,15 @@ def variable_op(thing: Any) -> Optional[Any]:
     return op if op is not None and op.type in VARIABLE_OPS else None
 
 
+def as_list(value: Any) -> List[Any]:
+    """An argument that may be a list or tuple, or one of what these hold, as a list."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
 def connected_variables(xs: Any, gradients: Iterable[Any]) -> Set[str]:
     """Names of the variables among `xs` whose gradient is not None."""
-    xs = xs if isinstance(xs, (list, tuple)) else [xs]
-    found = [variable_op(x) for x, gradient in zip(xs, gradients) if gradient is not None]
+    pairs = zip(as_list(xs), gradients)
+    found = [variable_op(x) for x, gradient in pairs if gradient is not None]
     return {op.name for op in found if op is not None}
 
 

@@ -46,6 +46,12 @@ def frames(view: GraphView) -> Frames:
     return inside
 
 
+def outputs_frame(view: GraphView, name: str) -> Tuple[str, ...]:
+    """The frames of a node's outputs, outermost first; an Exit's are those around its loop."""
+    inside = frames(view).get(name, ())
+    return inside[:-1] if view.nodes[name].op in EXITS else inside
+
+
 def _frame_entered(node: tf.NodeDef) -> str:
     """Looking up a missing key in a protobuf map would add it."""
     return (
@@ -57,6 +63,4 @@ def _frame_entered(node: tf.NodeDef) -> str:
 
 def loop_depths(view: GraphView) -> Dict[str, int]:
     """The number of while loops that contain the outputs of each node."""
-    return {
-        name: len(inside) - (view.nodes[name].op in EXITS) for name, inside in frames(view).items()
-    }
+    return {name: len(outputs_frame(view, name)) for name in frames(view)}

@@ -80,8 +80,18 @@ def _scopes(
     return scopes | {scope for scope in unnamed if scope is not None}
 
 
-def differentiated(name: str, names: AbstractSet[str]) -> Optional[str]:
-    """The forward node that a node of gradient code belongs to."""
+def differentiated(
+    name: str, names: AbstractSet[str], by_structure: Optional[Mapping[str, str]] = None
+) -> Optional[str]:
+    """The forward node that a node of gradient code belongs to.
+
+    Args:
+        name: the node of gradient code.
+        names: all nodes of the graph.
+        by_structure: the forward nodes of gradient code whose names don't tell.
+    """
+    if by_structure and name in by_structure:
+        return by_structure[name]
     split = _split(name.split("/"), names)
     return split[1] if split else None
 

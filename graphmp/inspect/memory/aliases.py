@@ -113,11 +113,7 @@ class Aliases:
 
     def _is_reference(self, port: Port) -> bool:
         signature = self._graph.signature(port.node)
-        return (
-            signature is not None
-            and port.output < len(signature.outputs)
-            and signature.outputs[port.output].is_ref
-        )
+        return signature is not None and signature.output(port.output).is_ref
 
     def _merged(self, port: Port) -> Optional[Port]:
         """The tensor of a Merge, by rule 4; its other output is a number of its own."""

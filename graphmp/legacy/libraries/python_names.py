@@ -12,7 +12,7 @@ __all__ = ["restore"]
 
 
 class ArgSpec(NamedTuple):
-    """What `inspect.getargspec` returned."""
+    """The result of `inspect.getargspec`."""
 
     args: Any
     varargs: Optional[str]

@@ -36,10 +36,11 @@ from graphmp.policy.dtypes import BOOL, FLOAT32, HALF
 from graphmp.scaling.insertion.carried import Branch, Frame, alive, carried, entered, taken
 from graphmp.scaling.insertion.first_step import FirstStep
 from graphmp.scaling.insertion.fragment import Fragment
+from graphmp.scaling.insertion.moved_gradients import computed_elsewhere
+from graphmp.scaling.insertion.threads import flag_output
 from graphmp.scaling.losses.model import GradientScope, Loss
-from graphmp.scaling.losses.returned import flag_output
 from graphmp.scaling.losses.training_graph import TrainingGraph
-from graphmp.scaling.plan.fetched_gradients import computed_elsewhere, copies_unscaled
+from graphmp.scaling.plan.fetched_gradients import copies_unscaled
 
 
 class _Place(NamedTuple):
@@ -415,7 +416,7 @@ class Arithmetic:
             self._connections.append((consumer.node, consumer.slot, tensor))
 
     def _inside(self, port: Port, scope: GradientScope) -> List[Consumer]:
-        """What reads an output as a scaled gradient."""
+        """The consumers that read an output as a scaled gradient."""
         return [
             consumer
             for consumer in self._graph.view.consumers(port.node)

@@ -21,7 +21,13 @@ from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.insertion.gates import IMPOSSIBLE, GateInsertion
 from graphmp.scaling.insertion.inserted import Inserted, add_inner, doubts, row_of
 from graphmp.scaling.insertion.scaled import given_to_calls, scale_losses, splice, states_outside
-from graphmp.scaling.losses.returned import ARGUMENT, Applied, Threads
+from graphmp.scaling.insertion.threads import (
+    RETURNED_SCOPE,
+    SCALE_ARGUMENT,
+    Applied,
+    ThreadInsertion,
+)
+from graphmp.scaling.losses.returned import Threads
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.model import Inside, ScalePlan
 
@@ -46,7 +52,7 @@ def insert_inside(
     calls = [scope.call for loss in plan.losses for scope in loss.scopes if scope.call]
     true = tf.make_tensor_proto(True)
     flags = {
-        call: editor.add("graphmp/returned/finite", "Const", (), _RETURNED, dtype=BOOL, value=true)
+        call: editor.add(RETURNED_SCOPE + "finite", "Const", (), _RETURNED, dtype=BOOL, value=true)
         for call in calls
     }
     made = scale_losses(
@@ -70,10 +76,17 @@ def insert_returned(
     Returns its flag in the function's syntax.
     """
     graph, (loss,) = inside.graph, inside.plan.losses
-    inside.body.take(ARGUMENT, FLOAT32)
+    inside.body.take(SCALE_ARGUMENT, FLOAT32)
     editor, part = Editor(graph.meta_graph.graph_def), Fragment()
     made = Arithmetic(
-        graph, editor, part, config, loss, next(scopes), inside.plan.kept, given=Port(ARGUMENT, 0)
+        graph,
+        editor,
+        part,
+        config,
+        loss,
+        next(scopes),
+        inside.plan.kept,
+        given=Port(SCALE_ARGUMENT, 0),
     )
     made.complete(made.divisions)
     result.warnings.extend(
@@ -113,7 +126,7 @@ def pass_scales(
         if (name, wait) not in constants:
             tensor: Any = tf.make_tensor_proto(value)
             constants[name, wait] = editor.add(
-                "graphmp/returned/" + name, "Const", wait, _PASSED, dtype=dtype, value=tensor
+                RETURNED_SCOPE + name, "Const", wait, _PASSED, dtype=dtype, value=tensor
             )
         return str(constants[name, wait])
 
@@ -124,7 +137,7 @@ def pass_scales(
         )
         for call in threads.calls()
     }
-    rows = threads.apply(flags, given, applied)
+    rows = ThreadInsertion(threads).apply(flags, given, applied)
     return [*(Done(port.node, "inserted", _PASSED) for port in constants.values()), *rows]
 
 

@@ -67,15 +67,8 @@ def gate(
             gates.by_value(name, finite[names])
     for name in plan.in_loops:
         gates.in_loop(name)
-    for name in sorted(
-        graph.view.followed(graph.gradients, lambda name: not graph.state.is_write(name))
-    ):
-        if (
-            graph.view.nodes[name].op == "HistogramSummary"
-            and graph.is_float(graph.view.inputs(name)[1])
-            and not graph.looped(name)
-        ):
-            gates.histogram(name)
+    for name in _histograms(graph):
+        gates.histogram(name)
     gates.finish()
     ungated.update(dict.fromkeys(gates.impossible, IMPOSSIBLE))
     warnings.extend(warning("GMP112", name, text) for name, text in ungated.items())
@@ -84,6 +77,18 @@ def gate(
         for name in graph.view.in_graph_order(plan.handling)[:1]
     )
     return [_gated(plan, number, ungated) for number in range(len(made))]
+
+
+def _histograms(graph: TrainingGraph) -> List[str]:
+    """Summaries of values that depend on gradients, outside of while loops."""
+    view = graph.view
+    return sorted(
+        name
+        for name in view.followed(graph.gradients, lambda name: not graph.state.is_write(name))
+        if view.nodes[name].op == "HistogramSummary"
+        and graph.is_float(view.inputs(name)[1])
+        and not graph.looped(name)
+    )
 
 
 class _StepFlags:

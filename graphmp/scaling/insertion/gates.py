@@ -24,6 +24,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.view import CONTROL, Port
+from graphmp.loss_scale.words import ONLY_FINITE
 from graphmp.policy.dtypes import BOOL, FLOATS, INT32, RESOURCE
 from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.policy.reason import FINITE_CHECK, SKIP_GATE, Reason
@@ -32,7 +33,7 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 
 _SELECTED = Reason(SKIP_GATE, "the old value unless the gradients are finite")
 _ALIVE = Reason(SKIP_GATE, "runs whether or not the update does")
-_FINITE = Reason(FINITE_CHECK, "a moving average takes no value that is not finite")
+_FINITE = Reason(FINITE_CHECK, ONLY_FINITE)
 _SHOWN = Reason(FINITE_CHECK, "a histogram takes 0 for what is not finite")
 OWN_SCOPE = "graphmp/moving_averages"
 # Why a write isn't gated.

@@ -41,7 +41,8 @@ from graphmp.scaling.insertion.functions import (
 from graphmp.scaling.insertion.inserted import Inserted, add_inner, row_of
 from graphmp.scaling.insertion.loops import insert_in_loop, list_in_contexts
 from graphmp.scaling.insertion.scaled import given_to_calls, scale_losses, splice, trained
-from graphmp.scaling.losses.returned import Applied, Threads
+from graphmp.scaling.insertion.threads import Applied
+from graphmp.scaling.losses.returned import Threads
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.functions import applying
 from graphmp.scaling.plan.model import ScalePlan

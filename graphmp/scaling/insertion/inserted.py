@@ -1,4 +1,4 @@
-"""What was inserted: rows of the report."""
+"""The inserted nodes as rows of the report."""
 
 from __future__ import annotations
 

@@ -9,9 +9,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.contexts import Contexts
-from graphmp.graph.structure.frames import frames, is_invariant
+from graphmp.graph.structure.frames import is_invariant, outputs_frame
 from graphmp.graph.structure.view import GraphView
-from graphmp.policy.op_sets import ENTERS, EXITS
 from graphmp.scaling.insertion.checkpoints import ScaleState
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.insertion.inserted import Inserted
@@ -51,14 +50,12 @@ def insert_in_loop(
 
 def list_in_contexts(graph: TrainingGraph, editor: Editor) -> None:
     """List new nodes of while loops in the loops' contexts."""
-    contexts, inside = Contexts(graph.meta_graph), frames(GraphView(graph.meta_graph.graph_def))
-    for name in (name for name in editor.added if inside.get(name)):
-        node, path = editor.nodes[name], inside[name]
-        if node.op in ENTERS and is_invariant(node):
+    contexts, view = Contexts(graph.meta_graph), GraphView(graph.meta_graph.graph_def)
+    for name in editor.added:
+        node, path = editor.nodes[name], outputs_frame(view, name)
+        if path and is_invariant(node):
             outside = "%s:%d" % editor.input(name, 0)
             contexts.bring_in(name, graph.loop_conditions[path], outside)
-        elif node.op not in EXITS or path[:-1]:
-            contexts.add(
-                name, editor.nodes[graph.loop_conditions[path[:-1] if node.op in EXITS else path]]
-            )
+        elif path:
+            contexts.add(name, editor.nodes[graph.loop_conditions[path]])
     contexts.write()

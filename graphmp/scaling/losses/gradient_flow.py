@@ -56,73 +56,65 @@ def gradient_flow(
     graph: TrainingGraph, scope: GradientScope, chosen: Optional[AbstractSet[str]]
 ) -> GradientFlow:
     """Follow the gradients of a scope; with `chosen`, only these writes count."""
-    state, trainable = graph.state, _trainable(graph, scope)
+    trainable = _trainable(graph, scope)
 
-    def is_chosen(name: str) -> bool:
-        return chosen is None or name in chosen
+    def writes(names: Iterable[str]) -> Set[str]:
+        """The writes among nodes, those that count."""
+        return {
+            name
+            for name in names
+            if graph.state.is_write(name) and (chosen is None or name in chosen)
+        }
 
-    def is_training(name: str) -> bool:
-        written = state.written(name)
-        return (
-            graph.view.nodes[name].op.startswith(UPDATE_PREFIXES)
-            or not written
-            or bool(written & trainable)
-        )
+    def training(names: AbstractSet[str]) -> Set[str]:
+        return {name for name in names if _trains(graph, name, trainable)}
 
-    after, taken = _follow(
-        graph,
-        [
-            c.node
-            for port in scope.leaving
-            for c in value_readers(graph, port.node)
-            if c.output == port.output
-        ],
-        scope.nodes,
-    )
-    from_taken = (
-        _follow(
-            graph, [c.node for port in taken for c in value_readers(graph, port.node)], scope.nodes
-        )[0]
-        if taken
-        else after
-    )
-    direct = {
-        name
-        for name in from_taken
-        if state.is_write(name)
-        and is_chosen(name)
-        and not graph.view.nodes[name].op.endswith(_PUSHES)
-    }
-    held = {
-        variable for name in direct if not is_training(name) for variable in state.written(name)
-    }
-    reads = [
+    leaving = [
         c.node
-        for variable in held
-        for c in graph.view.consumers(variable)
-        if c.slot or graph.view.nodes[c.node].op not in ASSIGNS
+        for port in scope.leaving
+        for c in value_readers(graph, port.node)
+        if c.output == port.output
     ]
-    later = {
-        name
-        for name in _follow(graph, reads, frozenset())[0] - direct
-        if state.is_write(name) and is_chosen(name) and is_training(name)
-    }
+    after, taken = _follow(graph, leaving, scope.nodes)
+    takers = [c.node for port in taken for c in value_readers(graph, port.node)]
+    behind = _follow(graph, takers, scope.nodes)[0] if taken else after
+    direct = {name for name in writes(behind) if not graph.view.nodes[name].op.endswith(_PUSHES)}
+    trained = training(direct)
+    later = training(writes(_behind_held(graph, direct - trained) - direct))
     into = _toward(graph, direct, after)
     read = _read_in(graph, scope.leaving, into)
     gradients = [port for port in read if graph.is_float(port)]
     checked = _checked(graph, gradients, direct, after)
     reduced = any(port.node in graph.reduces.whole for port in checked)
-    trained = {name for name in direct if is_training(name)} | later
     return GradientFlow(
         tuple(gradients),
         tuple(checked),
         reduced,
         direct,
         later,
-        trained,
+        trained | later,
         tuple(taken),
         tuple(_emerging(graph, read, into)),
     )
+
+
+def _trains(graph: TrainingGraph, name: str, trainable: AbstractSet[str]) -> bool:
+    """Whether a write trains a variable; else it may hold gradients for a later step."""
+    written = graph.state.written(name)
+    is_update = graph.view.nodes[name].op.startswith(UPDATE_PREFIXES)
+    return is_update or not written or bool(written & trainable)
+
+
+def _behind_held(graph: TrainingGraph, holding: AbstractSet[str]) -> Set[str]:
+    """The nodes behind variables to which some writes add gradients for a later step."""
+    held = {variable for name in holding for variable in graph.state.written(name)}
+    reads = [
+        c.node
+        for variable in held
+        for c in graph.view.consumers(variable)
+        if c.slot or graph.view.nodes[c.node].op not in ASSIGNS
+    ]
+    return _follow(graph, reads, frozenset())[0]
 
 
 def _read_in(graph: TrainingGraph, ports: Iterable[Port], among: AbstractSet[str]) -> List[Port]:

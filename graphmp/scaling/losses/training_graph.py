@@ -11,7 +11,7 @@ from graphmp.graph.shapes.shapes import inferred_shapes
 from graphmp.graph.state.devices import Places
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.branches import Conditions, conditions, sides
-from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.frames import frames, outputs_frame
 from graphmp.graph.structure.gradient_code import find
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
@@ -34,7 +34,7 @@ from graphmp.scaling.losses.allreduce import AllReduces
 from graphmp.scaling.losses.discovery import Discovered, Floats, discover
 from graphmp.scaling.losses.inside import OpenBody, opened
 from graphmp.scaling.losses.returned import calls_of, taking
-from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
+from graphmp.tf_hooks.op_defs import UNKNOWN, OpDefs, PortType, Signature
 
 _HANDS_ON = ENTERS | EXITS | MERGES | SWITCHES | IDENTITIES
 
@@ -91,7 +91,7 @@ class TrainingGraph:
         )
         self.places = Places(self.view)
         self.state = State(meta_graph, self.view, op_defs.get, ends)
-        self._frames = frames(self.view)
+        self._frames = frames(self.view)  # before an insertion changes nodes
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.functions = frozenset(
             function.signature.name for function in meta_graph.graph_def.library.function
@@ -178,7 +178,7 @@ class TrainingGraph:
 
     def differentiated(self, name: str) -> Optional[str]:
         """The forward node that a node of gradient code belongs to."""
-        return self.forward.get(name) or differentiated(name, self.view.nodes.keys())
+        return differentiated(name, self.view.nodes.keys(), self.forward)
 
     def _taken(self, name: str) -> Optional[Port]:
         """The values that a write takes, or a function returns."""
@@ -234,8 +234,7 @@ class TrainingGraph:
 
     def loops(self, name: str) -> Tuple[str, ...]:
         """The frames of the while loops that contain the outputs of a node, outermost first."""
-        inside = self._frames.get(name, ())
-        return inside[:-1] if inside and self.view.nodes[name].op in EXITS else inside
+        return outputs_frame(self.view, name)
 
     def handed_on(self, name: str) -> str:
         """The producer of a node's first input, behind loops and copies."""
@@ -289,9 +288,10 @@ class TrainingGraph:
     @once
     def parallel_iterations(self) -> Dict[str, int]:
         """The number of parallel iterations of each frame."""
-        enters = [name for name in self._frames if self.view.nodes[name].op in ENTERS]
         return {
-            self._frames[name][-1]: _parallel_iterations(self.view.nodes[name]) for name in enters
+            inside[-1]: _parallel_iterations(self.view.nodes[name])
+            for name, inside in self._frames.items()
+            if self.view.nodes[name].op in ENTERS
         }
 
     def outputs(self, name: str) -> List[Port]:
@@ -310,11 +310,7 @@ class TrainingGraph:
 
         -1 if none.
         """
-        definition = self.op_defs.get(self.view.nodes[name].op)
-        names = (
-            [argument.name for argument in definition.input_arg] if definition is not None else []
-        )
-        return next((slot for slot, argument in enumerate(names) if argument in arguments), -1)
+        return self.op_defs.slot_named(self.view.nodes[name].op, *arguments)
 
     def sizes_of_gradients(self, updates: Iterable[str]) -> Dict[Port, int]:
         """The numbers of elements of what update kernels take as whole variables' gradients."""
@@ -347,11 +343,7 @@ class TrainingGraph:
 
     def _type(self, port: Port) -> PortType:
         signature = self._signature(port.node)
-        return (
-            signature.outputs[port.output]
-            if signature is not None and 0 <= port.output < len(signature.outputs)
-            else PortType(0)
-        )
+        return signature.output(port.output) if signature is not None else UNKNOWN
 
     def read_ports(self, name: str) -> List[Port]:
         """Outputs of a node that are read as data, in order."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List, Set
+from typing import Iterator, Set
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.edit.editing import Editor
-from graphmp.graph.structure.view import GraphView, Port, parse_input
-from graphmp.policy.reason import SCALE, UNSCALE, Reason
+from graphmp.graph.structure.view import Port, parse_input
 from graphmp.scaling.losses.model import GradientScope, Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
-
-_COMPUTED = "_graphmp_scaled"
-_COMPUTES = "computes the scaled gradient that %s gives unscaled, under its name"
 
 
 def kept_ports(
@@ -41,40 +36,6 @@ def kept_ports(
     for name in wanted:
         if len(graph.outputs(name)) == 1 and graph.is_float(Port(name, 0)):
             yield Port(name, 0)
-
-
-def computed_elsewhere(
-    graph: TrainingGraph, editor: Editor, scope: GradientScope, name: str
-) -> Port:
-    """Make a node of gradient code an Identity, and return the output that computes its old value.
-
-    The Identity's input is to be connected. An Identity that nothing in its scope reads isn't
-    changed.
-    """
-    node = graph.view.nodes[name]
-    if is_last_copy(graph, scope, name):
-        return graph.view.inputs(name)[0]
-    inside = [consumer for consumer in graph.view.consumers(name) if consumer.node in scope.nodes]
-    copy = tf.NodeDef()
-    copy.CopyFrom(node)
-    copy.name = editor.unique(name + _COMPUTED)
-    editor.put(copy, Reason(SCALE, _COMPUTES % name, name))
-    for consumer in inside:
-        editor.connect(consumer.node, consumer.slot, Port(copy.name, 0))
-    editor.make_identity(
-        name, Port(copy.name, 0), graph.dtype(Port(name, 0)), editor.controls(name)
-    )
-    editor.changed[name] = Reason(
-        UNSCALE,
-        "under its name stands the unscaled gradient, computed in %s" % copy.name,
-        copy.name,
-    )
-    return Port(copy.name, 0)
-
-
-def under_its_name(view: GraphView, name: str) -> List[str]:
-    """A node of gradient code, and the one that computes it if it returns the unscaled value."""
-    return [name, name + _COMPUTED] if name + _COMPUTED in view.nodes else [name]
 
 
 def is_last_copy(graph: TrainingGraph, scope: GradientScope, name: str) -> bool:

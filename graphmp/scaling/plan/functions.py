@@ -198,23 +198,7 @@ def behind_calls(
         and not hidden.intersection(names)
         and graph.view.nodes[names[0]].op not in CHOICES
     }
-    nothing = Loss(
-        scopes=(),
-        gradients=(),
-        checked=(),
-        reduced=False,
-        added_up=False,
-        arrivals=(),
-        fetched=False,
-        updates=(),
-        direct=(),
-    )
-    steps = [
-        nothing._replace(
-            checked=tuple(Port(name, 0) for name in names), updates=names, direct=names
-        )
-        for names in calls
-    ]
+    steps = list(map(_as_loss, calls))
     found = plan_skips(graph, steps, activations(graph, allow), config.count_skipped_steps).by_loss
     decided = {name for names in calls for name in names} | (
         set() if skips is None else {*skips.by_loss, *skips.by_value, *skips.in_loops}
@@ -238,3 +222,18 @@ def behind_calls(
         if name in outside and name not in updates
     ]
     return {name: numbers for name, numbers in behind.items() if numbers <= told}
+
+
+def _as_loss(calls: Tuple[str, ...]) -> Loss:
+    """Calls of a training function as the updates of a loss, whose flag they return."""
+    return Loss(
+        scopes=(),
+        gradients=(),
+        checked=tuple(Port(name, 0) for name in calls),
+        reduced=False,
+        added_up=False,
+        arrivals=(),
+        fetched=False,
+        updates=calls,
+        direct=calls,
+    )

@@ -51,6 +51,12 @@ from typing import (
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state_kinds import GO_ON, kind
+from graphmp.loss_scale.words import (
+    BY_OWN_VALUES,
+    COUNTS_ALL,
+    COUNTS_SKIPPED,
+    WHEN_TAKEN,
+)
 from graphmp.policy.op_sets import CALLS, VARIABLE_OPS
 from graphmp.scaling.losses.handling import Handling
 from graphmp.scaling.losses.model import Loss
@@ -277,17 +283,13 @@ class _Planner:
                 " whether all that is written with it is finite"
             )
         if name in plan.in_loops:
-            return "it is written in a while loop: it goes by whether its own values are finite"
+            return "it is written in a while loop: " + BY_OWN_VALUES
         if self._is_push(name):
-            return "gradients are checked when they are taken out of an accumulator"
+            return WHEN_TAKEN
         if name in plan.handling:
             return "it belongs to the model's own handling of gradients that are not finite"
         if self._graph.state.written(name) & self._global_steps:
-            return (
-                "it counts skipped steps"
-                if self._count_skipped_steps
-                else "it counts steps, and gradients of a step that isn't counted are stale"
-            )
+            return COUNTS_SKIPPED if self._count_skipped_steps else COUNTS_ALL
         if not self._is_global(name):
             return "it writes no global variable: no part of the model's state"
         return (

@@ -1,4 +1,4 @@
-"""What a conversion leaves to the next one of the same graph, which converts only what is new.
+"""The earlier conversion of a graph: the next one takes its nodes, and only converts new ones.
 
 1. A unit keeps its dtype (`settled`), so that old code is converted as before.
 2. A clone serves again if its node was converted to the same node, and so were all that it depends

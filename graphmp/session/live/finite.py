@@ -8,12 +8,10 @@ from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.building import own_scope
-from graphmp.graph.state.live import ancestors
+from graphmp.graph.state.live import ancestors, is_half
 from graphmp.loss_scale.gradients import all_finite
 from graphmp.session.live.watch import WATCH_SCOPE, Overflow, Watch
 from graphmp.tf_hooks.internals import outside
-
-_HALF = (tf.float16, tf.bfloat16)  # 1.15.5 has no IsFinite for bfloat16 on the CPU
 
 
 class WatchedLoss(NamedTuple):
@@ -214,7 +212,8 @@ def _vector(loss: WatchedLoss) -> Any:
 
 
 def _finite(tensors: Sequence[Any]) -> Any:
+    """Whether tensors are finite, in float32: 1.15.5 has no IsFinite for bfloat16 on the CPU."""
     return all_finite(
-        [tf.cast(tensor, tf.float32) if tensor.dtype in _HALF else tensor for tensor in tensors],
+        [tf.cast(tensor, tf.float32) if is_half(tensor.dtype) else tensor for tensor in tensors],
         WATCH_SCOPE,
     )

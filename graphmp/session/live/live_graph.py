@@ -82,7 +82,7 @@ class Observer:
         """The tuning of a graph is over."""
 
     def kept(self, text: str) -> None:
-        """What a tuning measured was written to a file, or couldn't be; `text` says so."""
+        """The measurements of a tuning were written to a file, or couldn't be; `text` says so."""
 
 
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
@@ -159,7 +159,7 @@ class LiveGraph(Owner):
             self._runs = self.tuning.main
 
     def turn(self, request: Request) -> Turn:
-        """What computes a run that was prepared."""
+        """The turn of a run that was prepared."""
         if self.tuning is None or not self.alternates or self.converted is None:
             return Turn(self.converted)
         return self.tuning.turn(request)
@@ -175,7 +175,7 @@ class LiveGraph(Owner):
             self._handles[handle] = self.converted
 
     def turn_of(self, handle: Any) -> Turn:
-        """What computes a part of a partial run."""
+        """The turn of a part of a partial run."""
         return Turn(self._handles.get(handle, self.converted))
 
     def decided(self, verdict: Verdict, made: Optional[LiveConversion]) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.state.live import as_list
 from graphmp.session.live.errors import of_original
 from graphmp.session.live.live_graph import LiveGraph, known_live_graph
 from graphmp.session.live.stand_ins import StandIns
@@ -132,10 +133,7 @@ class _MappedDoors:
         if live is None:
             return original(session, fetches, feeds)
         graph = session.graph
-        found = [
-            graph.as_graph_element(item)
-            for item in (fetches if isinstance(fetches, (list, tuple)) else [fetches])
-        ]
+        found = [graph.as_graph_element(item) for item in as_list(fetches)]
         fed = [graph.as_graph_element(item) for item in feeds or []]
         live.prepare(session, [getattr(item, "op", item) for item in found])
         stand_ins = live.nodes.stand_ins

@@ -1,4 +1,4 @@
-"""What was measured of a graph's operations, and the costs that it makes."""
+"""Measurements of a graph's operations, and the costs made of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LARGEST = 2**24  # elements of a cast that is timed alone
 
 
 class Traces:
-    """What was measured so far, whenever it ends.
+    """The measurements so far, whenever they end.
 
     Attributes:
         steps: traced steps, by FLOAT32 and HALF.

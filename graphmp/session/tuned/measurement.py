@@ -26,7 +26,7 @@ _SOURCE = "a session's training steps"
 
 
 class Measurement:
-    """What is known of a graph's operations.
+    """The measurements of a graph's operations.
 
     Attributes:
         costs: their times; None until they are measured.

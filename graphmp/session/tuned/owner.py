@@ -44,5 +44,5 @@ class Owner:
         raise NotImplementedError
 
     def kept(self, text: str) -> None:
-        """What was measured was written to a file, or couldn't be; `text` says so."""
+        """The measurements were written to a file, or couldn't be; `text` says so."""
         raise NotImplementedError

@@ -55,7 +55,7 @@ NO_DRAWS = Draws([], [], [])
 
 
 class _Drawn:
-    """What was drawn in a session.
+    """The random numbers drawn in a session.
 
     Attributes:
         history: for each run the inputs of each random op, by the original's name.

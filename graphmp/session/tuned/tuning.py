@@ -13,12 +13,11 @@ the conversion by bytes until there is a verdict.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import time
 from dataclasses import replace
-from typing import Any, Callable, FrozenSet, Hashable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Hashable, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -33,10 +32,11 @@ from graphmp.session.tuned.costs_file import CostsFile
 from graphmp.session.tuned.measurement import Measurement, differs
 from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.shared_shapes import SharedShapes
-from graphmp.session.tuned.streams import Draws, RandomStreams, Replay
+from graphmp.session.tuned.streams import Draws, Replay
 from graphmp.session.tuned.tracing import Trace, Tracing
-from graphmp.session.tuned.turn import DrawingTurn, Request, TimedTurn, Turn, nodes_of
+from graphmp.session.tuned.turn import DrawingTurn, Request, TimedTurn, Turn
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, MOST_ROUNDS, MOST_STEPS, Turns, steps_of
+from graphmp.session.tuned.variant_streams import VariantStreams
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs, Time
 
@@ -91,10 +91,8 @@ class Tuning:
         self._made: Optional[LiveConversion] = None  # the graph's conversion, with both graphs
         self._by_times: Optional[LiveConversion] = None  # another one, with both graphs
         self._measurement: Optional[Measurement] = None
-        self._streams: Optional[RandomStreams] = None
+        self._streams: Optional[VariantStreams] = None
         self._shapes: Optional[SharedShapes] = None
-        self._known: Tuple[Any, ...] = ()  # the clones that the streams know
-        self._hidden: FrozenSet[str] = frozenset()
         self._spent = self._forgotten = self._skipped = 0
         self._note = ""
         self._lock = threading.RLock()
@@ -144,10 +142,11 @@ class Tuning:
         self._spent, self._turns, self._tracing = self.steps, None, None
         view = GraphView(graph.as_graph_def())
         looped = {name for name, depth in loop_depths(view).items() if depth}
-        self._hidden = frozenset(conditional(view) | looped)
-        self._streams = self._streams or RandomStreams(graph)
+        hidden = frozenset(conditional(view) | looped)
+        self._streams = self._streams or VariantStreams(self._owner, graph, self._replay)
+        self._streams.hide(hidden)
         clones = made.nodes.stand_ins.names.values()
-        self._shapes = SharedShapes(graph, clones, made.nodes.added, self._hidden)
+        self._shapes = SharedShapes(graph, clones, made.nodes.added, hidden)
         if config.clip_norm:
             float32 = replace(config, compute_dtype="float32", loss_scale="none", costs="")
             self._owner.convert_also(FLOAT32, float32)
@@ -211,13 +210,11 @@ class Tuning:
                 return Turn(self.conversion(self.verdict.kept))
             assert self._streams is not None  # there is a conversion
             variant = self.current if request.trains else self.main
-            self._tell_streams()
-            self._streams.catch_up(request.session, variant, self._replay)
-            return self._turn(request, variant)
+            self._streams.catch_up(request.session, variant)
+            return self._turn(request, variant, self._streams.draws(request, variant))
 
-    def _turn(self, request: Request, variant: str) -> Turn:
+    def _turn(self, request: Request, variant: str, draws: Draws) -> Turn:
         """The turn of a run before there is a verdict."""
-        draws = self._draws(request, variant)
         drew = functools.partial(self._drew, request.session, variant, draws)
         if not request.trains:
             return DrawingTurn(self.conversion(variant), draws, drew)
@@ -259,24 +256,6 @@ class Tuning:
         if request.trains and request.session.sess_str:
             return _SERVER % tf.compat.as_str_any(request.session.sess_str)
         return _THREADS if request.trains and self._stepping else ""
-
-    def _tell_streams(self) -> None:
-        """Tell the streams of clones that are new to them."""
-        variants = {name: nodes_of(self.conversion(name)) for name in (FLOAT32, HALF, BYTES, TUNED)}
-        clones = tuple(nodes.stand_ins for nodes in variants.values())
-        if clones != self._known and self._streams is not None:
-            self._known = clones
-            names = {name: nodes.stand_ins.names for name, nodes in variants.items()}
-            self._streams.set_variants(names, self._hidden)
-
-    def _draws(self, request: Request, variant: str) -> Draws:
-        """The random numbers that a run draws."""
-        assert self._streams is not None  # there is a conversion
-        stand_ins = nodes_of(self.conversion(variant)).stand_ins
-        fed = frozenset(
-            op for tensor, _ in request.feeds for op in (tensor.op, stand_ins.op(tensor.op))
-        )
-        return self._streams.draws(variant, tuple(map(stand_ins.op, request.ops)), fed)
 
     def _drew(self, session: Any, variant: str, draws: Draws, values: Sequence[Any]) -> None:
         """A run has drawn random numbers, with the values of `draws.fetches`."""
@@ -376,10 +355,8 @@ class Tuning:
         """Keep a variant, with its random streams where the other variants' are."""
         if self.verdict is not None:
             return
-        for session in self._streams.sessions() if self._streams is not None else ():
-            with contextlib.suppress(RuntimeError, tf.errors.OpError):  # the session is closed
-                assert self._streams is not None  # it has sessions
-                self._streams.catch_up(session, verdict.kept, self._replay)
+        if self._streams is not None:
+            self._streams.end(verdict.kept)
         self._spent, self.verdict = self.steps, verdict._replace(note=self._note)
         self._streams = self._shapes = self._turns = self._tracing = None
         self._measurement = self._made = self._earlier = None

@@ -1,4 +1,4 @@
-"""What computes a run of a live graph: its own nodes, or the clones of a conversion."""
+"""The nodes that compute a run of a live graph: its own, or the clones of a conversion."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Request(NamedTuple):
         return int(sizes.pop()) if len(sizes) == 1 else None
 
     def kind(self, shapes: Sequence[Any]) -> Hashable:
-        """What makes two runs equal: their session, fetches, and the shapes of what they are fed.
+        """The marks of equal runs: their session, fetches, and the shapes of their feeds.
 
         Args:
             shapes: those of what a pipeline gave.
@@ -52,7 +52,7 @@ class Request(NamedTuple):
 
 
 class Turn:
-    """What computes a run, and what is fetched with it.
+    """The nodes that compute a run, and the tensors to fetch with it.
 
     Attributes:
         conversion: the conversion whose clones run; None for the graph's own nodes.

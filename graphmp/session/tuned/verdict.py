@@ -9,7 +9,7 @@ from graphmp.tuning.costs import BYTES, FLOAT32, TUNED
 
 
 class Verdict(NamedTuple):
-    """What a tuning decided.
+    """The decision of a tuning.
 
     Attributes:
         kept: what trains from now on: FLOAT32, or half precision by BYTES or TUNED.

@@ -13,17 +13,15 @@ from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.formats import FLOAT16
+from tests.support.control_flow import control_flow
 from tests.support.measured import Measuring
 
 
 @pytest.fixture
 def old_loops():
     """While loops and branches of Switch and Merge."""
-    enabled = tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
-    yield
-    if enabled:
-        tf.enable_control_flow_v2()
+    with control_flow(functions=False):
+        yield
 
 
 def measured_by(graph, target):

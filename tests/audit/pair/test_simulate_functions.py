@@ -9,6 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.support import painting
+from tests.support.control_flow import control_flow
 from tests.support.painting import built
 from tests.support.simulated import FORMAT, SIZE, both, rounded
 
@@ -59,12 +60,10 @@ def of_branch():
 
 
 @pytest.fixture(params=[False, True], ids=["nodes", "functions"])
-def control_flow(request):
-    """Loops and branches of both kinds."""
-    before = tf.control_flow_v2_enabled()
-    (tf.enable_control_flow_v2 if request.param else tf.disable_control_flow_v2)()
-    yield request.param
-    (tf.enable_control_flow_v2 if before else tf.disable_control_flow_v2)()
+def of_functions(request):
+    """Whether loops and branches are functions: both kinds."""
+    with control_flow(request.param):
+        yield request.param
 
 
 def assert_as_numpy(build, compute_dtype):
@@ -89,5 +88,5 @@ def test_functions(build, compute_dtype):
 
 @FORMAT
 @pytest.mark.parametrize("build", [of_loop, of_branch])
-def test_control_flow(control_flow, build, compute_dtype):
+def test_control_flow(of_functions, build, compute_dtype):
     assert_as_numpy(build, compute_dtype)

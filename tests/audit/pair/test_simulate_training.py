@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.audit.pair.simulate import simulated
+from tests.support.control_flow import control_flow
 from tests.support.models import MODELS, batch_for
 from tests.support.simulated import assert_simulates
 from tests.support.training import run_steps, tensor_core_dtypes, undecorated
@@ -70,10 +71,7 @@ def test_models_train_in_bfloat16(name):
 
 
 def test_a_dynamic_rnn_with_function_loops():
-    tf.enable_control_flow_v2()
-    try:
+    with control_flow(functions=True):
         original, found = trained("recurrent_loop", native=False)
-    finally:
-        tf.disable_control_flow_v2()
     np.testing.assert_allclose(found.losses, original.losses, rtol=0.01)
     assert found.losses != original.losses

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html as html_module
 import json
 import pathlib
 import re
@@ -12,9 +9,10 @@ import re
 import pytest
 
 from graphmp.audit.measure.rows import ROLES
-from graphmp.audit.render import html, text
+from graphmp.audit.render import html, words
 from tests.support.audit_forms import page_json, rendered
 from tests.support.audits import audit, bad, exponents, finding, good, hostile, loss, many
+from tests.support.page_policy import own_alone, policy
 
 pytestmark = pytest.mark.unit
 
@@ -23,22 +21,7 @@ PARTS = pathlib.Path(html.__file__).parent / "page"
 
 def test_the_policy_admits_the_page_s_own_style_and_script_alone():
     page = html.render(good())
-    policy = html_module.unescape(
-        re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page).group(1)
-    )
-    hashes = [
-        digest(re.search("<%s>(.*?)</%s>" % (tag, tag), page, re.DOTALL).group(1))
-        for tag in ("style", "script")
-    ]
-    assert (
-        policy
-        == "default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; base-uri 'none';"
-        " form-action 'none'" % tuple(hashes)
-    )
-
-
-def digest(content):
-    return base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode("ascii")
+    assert policy(page) == own_alone(page)
 
 
 @pytest.mark.parametrize("found", [good(), bad(), hostile(), good("bfloat16")])
@@ -80,7 +63,7 @@ def test_the_data_of_the_page_is_that_of_the_json():
     tensors = json.loads(found.to_json())["tensors"]
     shown = page_json(html.render(found))["tensors"]
     assert [{name: tensor[name] for name in tensors[0]} for tensor in shown] == tensors
-    assert [tensor["wrong"] for tensor in shown] == [text.wrong(each) for each in found.findings]
+    assert [tensor["wrong"] for tensor in shown] == [words.wrong(each) for each in found.findings]
 
 
 def test_without_scripts_there_are_figures_tables_and_the_worst_tensors():

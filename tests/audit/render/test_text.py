@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from graphmp.audit.measure.rows import ACTIVATION_GRADIENT, WEIGHT_GRADIENT
-from graphmp.audit.render import html, text
+from graphmp.audit.render import html, text, words
 from tests.support.audit_forms import page_json, rendered
 from tests.support.audits import HOSTILE, audit, bad, exponents, finding, good, hostile, loss
 
@@ -52,7 +52,7 @@ def test_losses_and_gradients_say_what_the_audit_does():
     )
     assert (
         "loss scale 2^37; gradients that become zero: %s without a scale, 0 with it"
-        % text.share(advice.flushed)
+        % words.share(advice.flushed)
         in shown
     )
     assert (
@@ -70,13 +70,13 @@ def test_a_row_of_each_role_has_the_numbers_of_the_json():
             role,
             str(sums["tensors"]),
             str(sums["half"]),
-            text.share(sums["overflow_share"]),
+            words.share(sums["overflow_share"]),
         ]
         assert cells[4:6] == [
-            text.share(sums["flushed_share"]),
-            text.share(sums["subnormal_share"]),
+            words.share(sums["flushed_share"]),
+            words.share(sums["subnormal_share"]),
         ]
-        assert cells[7] == text.share(sums["worst_error"])
+        assert cells[7] == words.share(sums["worst_error"])
 
 
 def test_blocks_stand_above_the_zone_of_their_exponents():
@@ -247,7 +247,7 @@ def test_hostile_names_steer_no_terminal():
 
 
 def test_a_name_of_any_length_is_cut_in_its_middle():
-    shown = text.shown("a/" * 500 + "end")
+    shown = words.shown("a/" * 500 + "end")
     assert len(shown) < 170 and shown.startswith("a/a/") and shown.endswith("/end")
 
 
@@ -257,11 +257,11 @@ def test_a_name_of_any_length_is_cut_in_its_middle():
      (math.nan, "-"), (math.inf, "infinite")],
 )  # fmt: skip
 def test_shares_in_percent(value, shown):
-    assert text.share(value) == shown
+    assert words.share(value) == shown
 
 
 @pytest.mark.parametrize(
     "scale, shown", [(1.0, "1"), (32768.0, "32,768"), (2.0**30, "2^30"), (0.25, "2^-2")]
 )
 def test_powers(scale, shown):
-    assert text.power(scale) == shown
+    assert words.power(scale) == shown

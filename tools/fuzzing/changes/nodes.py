@@ -1,4 +1,4 @@
-"""What changes share: the nodes of some ops, and a random part of things."""
+"""The common parts of changes: the nodes of some ops, and a random part of things."""
 
 from __future__ import annotations
 

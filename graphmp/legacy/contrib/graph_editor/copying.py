@@ -40,7 +40,7 @@ class Copying:
         _collect(self, view.graph)
 
     def _input(self, t: tf.Tensor) -> tf.Tensor:
-        """What copies read for a tensor from outside: itself, or a placeholder in another graph."""
+        """The input of copies for a tensor from outside: itself, or another graph's placeholder."""
         if t in self.tensors:
             return self.tensors[t]
         if t.graph is self.graph:

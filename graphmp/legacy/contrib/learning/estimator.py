@@ -37,7 +37,7 @@ class _Fields(NamedTuple):
 
 
 class ModelFnOps(_Fields):
-    """What a model function returns."""
+    """The result of a model function."""
 
     def __new__(
         cls,

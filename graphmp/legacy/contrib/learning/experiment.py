@@ -211,7 +211,7 @@ class _Evaluation(tf.train.CheckpointSaverListener):
 
 
 def _goes_on(predicate: Optional[Callable[..., bool]], result: Any, path: Optional[str]) -> bool:
-    """What a predicate says; one of a single argument gets the result only."""
+    """The answer of a predicate; one of a single argument gets the result only."""
     if predicate is None:
         return True
     try:

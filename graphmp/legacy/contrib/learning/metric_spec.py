@@ -38,7 +38,7 @@ class MetricSpec:
         self.weight_key = weight_key
 
     def create_metric_ops(self, inputs: Any, labels: Any, predictions: Any) -> Any:
-        """What the function makes of its tensors.
+        """The result of the function on its tensors.
 
         Raises:
             KeyError: a key is not among the tensors.

@@ -27,14 +27,14 @@ class _Heads:
             self._vectors.append(tf.get_variable("AttnV_%d" % head, [self._size]))
 
     def zeros(self, batch: tf.Tensor, dtype: Any) -> List[tf.Tensor]:
-        """What is read before the first step."""
+        """The attention before the first step."""
         found = [tf.zeros(tf.stack([batch, self._size]), dtype) for _ in self._features]
         for value in found:
             value.set_shape([None, self._size])
         return found
 
     def read(self, state: Any) -> List[tf.Tensor]:
-        """What each head reads with a cell's state."""
+        """The attention of each head with a cell's state."""
         query = tf.concat(tf.nest.flatten(state), 1)
         found = []
         for head, (features, vector) in enumerate(zip(self._features, self._vectors)):

@@ -73,7 +73,7 @@ class MovingAverageOptimizer(tf.train.Optimizer):
         return tf.train.Saver(saved, name=name, **kwargs)
 
     def _other(self, value: Any, names: Dict[str, Any]) -> Any:
-        """What is saved in place of a variable, or of the parts of one."""
+        """The variable saved in place of another one, or of the parts of one."""
         if isinstance(value, (list, tuple)):
             return [self._other(part, names) for part in value]
         other = self._swapped.get(value.op.name, value)

@@ -1,4 +1,4 @@
-"""What `AttentionWrapper` is given, checked: mechanisms, layers and batch sizes."""
+"""Checks of the arguments of `AttentionWrapper`: mechanisms, layers and batch sizes."""
 
 from __future__ import annotations
 

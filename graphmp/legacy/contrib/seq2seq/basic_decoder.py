@@ -14,7 +14,7 @@ __all__ = ["BasicDecoder", "BasicDecoderOutput"]
 
 
 class BasicDecoderOutput(NamedTuple):
-    """What the cell returned at each step, after the output layer, and what was sampled of it."""
+    """The cell's output at each step, after the output layer, and the sample drawn from it."""
 
     rnn_output: Any
     sample_id: Any

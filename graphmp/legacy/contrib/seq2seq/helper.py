@@ -167,7 +167,7 @@ class TrainingHelper(StoredHelper):
             return (*self._read(time + 1), state)
 
     def _read(self, time: Any) -> Tuple[Any, Any]:
-        """What is finished at a step, and its inputs: zeros if all is, since none are left."""
+        """The sequences finished at a step, and its inputs: zeros if all are finished."""
         finished = tf.less_equal(self._sequence_length, tf.cast(time, self._sequence_length.dtype))
         inputs = tf.cond(
             tf.reduce_all(finished),

@@ -1,4 +1,4 @@
-"""What attention mechanisms have in common: memory, keys, values and masks."""
+"""The common parts of attention mechanisms: memory, keys, values and masks."""
 
 from __future__ import annotations
 

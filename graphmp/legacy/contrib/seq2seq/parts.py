@@ -43,7 +43,7 @@ def is_array(value: Any) -> bool:
 
 
 def shape_of(size: Any) -> tf.TensorShape:
-    """What is known of a size, which is a shape, or one number or scalar tensor."""
+    """The known dimensions of a size: of a shape, or of one number or scalar tensor."""
     return tf.TensorShape([static_value(size)] if tf.is_tensor(size) else _dimensions(size))
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Iterator, List, Sequence
 
-from measured_text import geometric_mean, said, table
-
 from graphmp.timings import Ratio, speedup
+from parts.measured_text import geometric_mean, said, table
 
 Row = Dict[str, Any]
 NEAR = 0.10  # what a speed-up may differ from the predicted one

@@ -1,0 +1,119 @@
+"""The claim that a step with an infinite gradient is skipped whole, and that training goes on."""
+
+from __future__ import annotations
+
+from typing import List, Optional, Sequence, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.executed.again import Again
+from graphmp.executed.allowed import Allowed
+from graphmp.executed.same import Steps
+from graphmp.executed.scales import FoundScales
+from graphmp.executed.skips import SkipFindings, SkipTrial
+from graphmp.executed.variables import Values
+from graphmp.executed.widened import widened
+from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim
+from graphmp.wording import first_line, some
+
+SKIPS = "skips when run"
+
+
+def skips(
+    original: tf.MetaGraphDef,
+    again: Again,
+    found: FoundScales,
+    steps: Steps,
+    start: Values,
+    listed: Optional[Set[str]],
+    simulates: bool,
+) -> Claim:
+    """Whether infinities in gradients leave all variables as they were.
+
+    Args:
+        original: the graph before the conversion.
+        again: what the converted graph claims.
+        found: the converted graph, with its scales.
+        steps: how to run steps.
+        start: values of variables.
+        listed: the writes of skipped steps in the report; None without a report.
+        simulates: whether half precision is slow here: then only the first gradient of each loss is
+            made infinite in it, and the others in the graph widened to float32.
+    """
+    if not found.dynamic:
+        if again.config.loss_scale != "dynamic":
+            return Claim(SKIPS, NOT_APPLICABLE, "the graph has no dynamic loss scale")
+        where = "in what the recipe builds" if again.is_recipe else "outside of functions"
+        return Claim(
+            SKIPS,
+            NOT_PROVED,
+            "the graph claims a dynamic loss scale, and the proof finds none %s" % where,
+        )
+    steps = steps._replace(train=_with_adaptions(found, steps.train))
+    allowed = Allowed(found, steps.train, again.counts_skipped)
+    try:
+        seen = SkipTrial(found, allowed, steps, start, listed, simulates).run()
+        if simulates and not seen.faults:
+            wide = found.of(widened(original, found.after.meta_graph, found))
+            others = SkipTrial(wide, allowed, steps, start, listed).run()
+            seen = others._replace(unsettled=seen.unsettled or others.unsettled)
+    except Exception as error:  # TensorFlow raises errors of any type
+        return Claim(SKIPS, NOT_PROVED, "the given graph does not run: %s" % first_line(error))
+    return _claim(seen, simulates and again.is_half)
+
+
+def _with_adaptions(found: FoundScales, train: Sequence[str]) -> List[str]:
+    """The ops of a step, and those that adapt a scale if no step waits for them."""
+    view, state = found.after.view, found.after.state
+    step = [name for name in train if name in view.nodes]
+    own = {name for scale in found.dynamic for name in scale.variables}
+    behind = view.descendants(
+        {port.node for scale in found.dynamic for port in scale.checked}, control=False
+    )
+    ahead = view.ancestors(step)
+    return step + [
+        name
+        for name in state.writes
+        if state.written(name) & own and name in behind and name not in ahead
+    ]
+
+
+def _claim(seen: SkipFindings, simulated: bool) -> Claim:
+    if seen.faults:
+        more = " and %d more" % (len(seen.faults) - 1) if len(seen.faults) > 1 else ""
+        first = seen.faults[0]
+        return Claim(
+            SKIPS,
+            FAILED,
+            "the input of %s %s%s" % (first.node, first.text, more),
+            tuple(fault.node for fault in seen.faults),
+        )
+    if seen.unsettled:
+        return Claim(
+            SKIPS,
+            NOT_PROVED,
+            "no step on this data is good: each is skipped, or changes no variable",
+        )
+    if not seen.gradients:
+        return Claim(
+            SKIPS,
+            NOT_PROVED,
+            "a step on this data reaches no division by a dynamic scale",
+            tuple(seen.idle),
+        )
+    text = (
+        "with infinity in each of %d gradients in turn%s%s nothing is written%s, and the next step"
+        " trains%s"
+        % (
+            seen.gradients,
+            " and in %s" % some(seen.activations) if seen.activations else "",
+            (
+                " (half precision widened to float32 but for the first gradient of each loss)"
+                if simulated
+                else ""
+            ),
+            " but %s" % some(sorted(seen.written)) if seen.written else "",
+            "; the step does not reach %s" % some(seen.idle) if seen.idle else "",
+        )
+    )
+    return Claim(SKIPS, PROVED, text)
