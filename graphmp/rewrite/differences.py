@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from graphmp.graph.structure.values import float32_values
@@ -30,7 +31,7 @@ from graphmp.policy.traits import (
     SQUARES,
 )
 from graphmp.rewrite.derivations import behind, made_of
-from graphmp.rewrite.positions import origins
+from graphmp.rewrite.origins import Origins
 from graphmp.rewrite.units import TypedGraph
 
 _MOST = 200  # tensors behind a sum or a term
@@ -83,7 +84,7 @@ def differences(
 class _Search:
     def __init__(self, graph: TypedGraph, policy: Policy, computed: AbstractSet[str]):
         self._graph, self._policy, self._computed = graph, policy, computed
-        self._nodes = graph.view.nodes
+        self._nodes, self._origins = graph.view.nodes, Origins(graph, policy)
 
     def ahead_of(self, names: List[str]) -> Set[str]:
         """Nodes of sums and products that lead to others, and these.
@@ -117,7 +118,7 @@ class _Search:
         of_bounded = op == "Log" and any(self._nodes[t.node].op in BOUNDED for t in found.terms)
         if (beside or of_bounded) and port.node in self._computed:
             reason = Reason(RANGE_GUARD, "leads to %s, near its singularity" % name, name)
-            units = origins(self._graph, self._policy, port, to_product=False, scaled=True)
+            units = self._origins.behind(port, to_product=False, scaled=True)
             yield from ((unit, reason) for unit in units)
 
     def of_products(self, name: str) -> Iterator[Tuple[int, Reason]]:
@@ -126,12 +127,11 @@ class _Search:
         found = self._sum(start)
         if not found.subtracts or len(found.terms) < 2:
             return
-        squares = [self._squares(term) for term in found.terms]
-        sources: Set[Port] = set()
-        for place, left in enumerate(squares):
-            for right in squares[:place]:
-                both = left.keys() & right.keys()
-                sources.update(port for port in both if left[port] or right[port])
+        shared: Dict[Port, List[bool]] = collections.defaultdict(list)
+        for term in found.terms:
+            for port, reduced in self._squares(term).items():
+                shared[port].append(reduced)
+        sources = {port for port, ways in shared.items() if len(ways) > 1 and any(ways)}
         words = "leads to %s, a small difference of large terms" % found.subtracts
         reason = Reason(RANGE_GUARD, words, found.subtracts)
         for port in made_of(sources, behind(start, self._onward, sources)):

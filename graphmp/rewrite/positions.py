@@ -8,36 +8,28 @@ fraction between two elements is 0.
 2. Boxes, offsets and transformations that an op reads as float32 (`traits.txt`, reads_positions).
 3. A value less its Floor or Ceil, and what a remainder is taken of.
 
-The walk back ends with the matmul or convolution that gives the positions, at a Softmax, whose
-results weight a mean, at a Sign, and at a bounded result that nothing has scaled: `Round(Sigmoid)`
-is no index. A matmul that transforms positions, of at most four products a sum, doesn't end it.
+How far back, `origins.py` says.
 """
 
 from __future__ import annotations
 
 from typing import AbstractSet, Iterator, Set, Tuple
 
-from graphmp.graph.shapes.shapes import recorded_dimensions
-from graphmp.graph.state.state import variable_behind
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import INTEGERS
 from graphmp.policy.op_sets import ADDS
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import RANGE_GUARD, Reason
 from graphmp.policy.traits import (
-    BOUNDED,
-    FORGETS_SIZES,
     FORGETS_VALUES,
     MOVES_NOTHING,
     NEXT_INTEGER,
     READS_POSITIONS,
     REMAINDER,
-    WEIGHTS_OF_MEAN,
 )
+from graphmp.rewrite.origins import Origins
 from graphmp.rewrite.units import OTHER, TypedGraph
 
-_MOST_TRANSFORMED = 4  # homogeneous coordinates in space
-_TRANSPOSES = {0: ("transpose_a", "adj_x"), 1: ("transpose_b", "adj_y")}
 _FRACTION = Reason(RANGE_GUARD, "leads to a fraction of a value that may be large")
 
 
@@ -49,6 +41,7 @@ def positions(
     `computed` are the nodes behind matmuls and convolutions.
     """
     forward = graph.view.in_graph_order(computed - graph.gradients)
+    origins = Origins(graph, policy)
     for name in forward:
         ports, op = graph.view.inputs(name), graph.view.nodes[name].op
         reader = next(_steered(graph, name), "") if _is_to_integer(graph, name) else ""
@@ -56,80 +49,15 @@ def positions(
             direct = "%s/%d" % (op, slot) in READS_POSITIONS
             words = "leads to the positions that %s reads" % (name if direct else reader)
             if (direct or reader) and port.node in computed:
-                yield from _with(
-                    Reason(RANGE_GUARD, words, reader or name), graph, policy, port, direct
-                )
+                reason = Reason(RANGE_GUARD, words, name if direct else reader)
+                units = origins.behind(port, to_product=True, scaled=direct)
+                yield from ((unit, reason) for unit in units)
     for name in forward:
         op = graph.view.nodes[name].op
         rounds = op in NEXT_INTEGER or _is_to_integer(graph, name)
         if op in REMAINDER or (rounds and _leaves_a_fraction(graph, name)):
-            yield from _with(_FRACTION, graph, policy, graph.view.inputs(name)[0], False)
-
-
-def _with(
-    reason: Reason, graph: TypedGraph, policy: Policy, port: Port, scaled: bool
-) -> Iterator[Tuple[int, Reason]]:
-    units = origins(graph, policy, port, to_product=True, scaled=scaled)
-    return ((unit, reason) for unit in units)
-
-
-def origins(
-    graph: TypedGraph, policy: Policy, start: Port, to_product: bool, scaled: bool = False
-) -> Iterator[int]:
-    """The units behind a tensor, to the last matmuls or convolutions.
-
-    Args:
-        graph: the graph body.
-        policy: its allow list says what a matmul or convolution is, its clear list what scales
-            nothing.
-        start: the tensor.
-        to_product: whether the matmuls and convolutions are among the units.
-        scaled: whether a bounded result matters though nothing scales it.
-    """
-    seen: Set[Tuple[Port, bool]] = set()
-    waiting = [(start, scaled)]
-    while waiting:
-        port, scaled = waiting.pop()
-        unit, op = graph.writer(port), graph.view.nodes[port.node].op
-        if (port, scaled) in seen or unit < 0 or _is_end(graph, port.node, scaled):
-            continue
-        seen.add((port, scaled))
-        if op in policy.allow:
-            if to_product:
-                yield from graph.units_of(port.node)
-            if not (to_product and _transforms(graph, port.node)):
-                continue
-        elif op != "Const":
-            yield unit
-        if op not in WEIGHTS_OF_MEAN:
-            scaled = scaled or op not in policy.clear
-            waiting.extend((each, scaled) for each in graph.view.inputs(port.node))
-
-
-def _is_end(graph: TypedGraph, name: str, scaled: bool) -> bool:
-    op = graph.view.nodes[name].op
-    return (
-        name in graph.gradients
-        or op in FORGETS_VALUES
-        or op in FORGETS_SIZES
-        or op == "Cast"
-        or variable_behind(graph.view, name) is not None
-        or (op in BOUNDED and not scaled)
-    )
-
-
-def _transforms(graph: TypedGraph, name: str) -> bool:
-    """Whether a matmul adds up so few products that it transforms positions."""
-    node = graph.view.nodes[name]
-    if "MatMul" not in node.op:
-        return False
-    for slot, port in enumerate(graph.view.inputs(name)):
-        sizes = recorded_dimensions(graph.view.nodes[port.node], port.output, -1)
-        turned = any(key in node.attr and node.attr[key].b for key in _TRANSPOSES[slot])
-        place = -2 if turned != (slot == 1) else -1
-        if sizes is not None and len(sizes) > 1 and 0 < sizes[place] <= _MOST_TRANSFORMED:
-            return True
-    return False
+            units = origins.behind(graph.view.inputs(name)[0], to_product=True)
+            yield from ((unit, _FRACTION) for unit in units)
 
 
 def _is_to_integer(graph: TypedGraph, name: str) -> bool:

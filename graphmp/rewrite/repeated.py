@@ -28,7 +28,7 @@ from graphmp.policy.traits import (
     KEEPS_VALUES,
     MOVES_NOTHING,
 )
-from graphmp.rewrite.positions import origins
+from graphmp.rewrite.origins import Origins
 from graphmp.rewrite.units import TypedGraph
 
 _REPEATED, _ALWAYS = 0.02, 0.1  # of the distance from 1, by which rounding changes it
@@ -150,11 +150,12 @@ def _compared(
     graph: TypedGraph, policy: Policy, constant: _Constant
 ) -> Iterator[Tuple[int, Reason]]:
     """Rule 2, for comparisons of the forward pass."""
+    origins = Origins(graph, policy)
     for user in constant.users:
         is_comparison = graph.view.nodes[user.node].op in COMPARISONS
         for port in graph.view.inputs(user.node) if is_comparison else ():
             if user.node not in graph.gradients:
-                units = origins(graph, policy, port, to_product=False, scaled=True)
+                units = origins.behind(port, to_product=False, scaled=True)
                 yield from ((unit, constant.reason) for unit in units)
 
 
