@@ -37,7 +37,10 @@ RULES = {
         "and what gives them unscaled, is float32"
     ),
     reason.OWN_CAST: "casts of the model's own stay as they are",
-    reason.RANGE_GUARD: "what half precision can't hold keeps the ops that use it in float32",
+    reason.RANGE_GUARD: (
+        "what half precision can't hold keeps the ops that use it in float32; so do positions, "
+        "constants near 1, sums over a loop and small differences, for which it has too few digits"
+    ),
     reason.STATISTICS: "batch normalisation keeps its statistics in float32",
     reason.READS_RESOURCE: "what reads a resource keeps the dtype of what is in it",
     reason.SUM: "the gradients of one variable add up in float32",

@@ -7,10 +7,12 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 INVALID, FLOAT32, FLOAT64, INT32, UINT8, INT8, STRING, INT64, BOOL = 0, 1, 2, 3, 4, 6, 7, 9, 10
+INT16, UINT16, UINT32, UINT64 = 5, 17, 22, 23
 BFLOAT16, FLOAT16, RESOURCE, VARIANT = 14, 19, 20, 21
 HALF = (FLOAT16, BFLOAT16)
 FLOATS = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
 COMPLEX = (8, 18)
+INTEGERS = (UINT8, INT8, UINT16, INT16, INT32, INT64, UINT32, UINT64)
 # The type attribute that an op computes in. BatchMatMulV3 has one for each operand and one for the
 # result; they are painted as one.
 _COMPUTES_IN = ("T", "Ta")

@@ -25,6 +25,7 @@ from graphmp.policy.op_sets import ADDS, VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import BIAS_ADDS, DIVIDES_BY_RECIPROCAL
 from graphmp.recipe.kernels import forbidden_op
+from graphmp.recipe.precision import unfit
 from graphmp.rewrite.ranges import misfit, small_divisor
 from graphmp.tf_hooks.internals import accepts
 
@@ -60,6 +61,7 @@ class Plan:
         size: the number of ops of the float32 build, in a rehearsal.
         outside: variables made before the call whose gradients it takes, in a rehearsal.
         misfits: constants that the compute dtype can't hold, or whose reciprocal, and why.
+        unfit: ops of `half` that need float32's digits, and why.
     """
 
     half: FrozenSet[str] = frozenset()
@@ -71,6 +73,7 @@ class Plan:
     seeds: Dict[str, List[int]] = field(default_factory=dict)
     connected: FrozenSet[str] = frozenset()
     misfits: Dict[str, str] = field(default_factory=dict)
+    unfit: Dict[str, str] = field(default_factory=dict)
     counts: Tuple[int, ...] = ()
     size: int = 0
     outside: Tuple[str, ...] = ()
@@ -100,8 +103,10 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
     half = _closure(allow, forward)
     half.update(*[_bias_adds(op, half, consumers, policy) for op in allow])
     reached = {tensor.name for op in half for tensor in op.inputs}
+    names = _names(half)
+    digits = unfit(forward, policy, config)
     return Plan(
-        half=_names(half),
+        half=names,
         boundary=_names(
             op
             for op in half
@@ -124,6 +129,7 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
         },
         connected=seen.connected,
         misfits=_misfits(seen.forward, config.compute_dtype),
+        unfit={name: why for name, why in digits.items() if name in names},
     )
 
 

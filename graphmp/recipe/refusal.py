@@ -27,9 +27,10 @@ _FOREIGN = tuple(
     }
 )
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+_REWRITE = "let `graphmp convert FILE --engine=rewrite` change the float32 graph"
 ADVICE = (
-    "make the float32 value follow the tensor (dtype=x.dtype, or tf.cast(value, x.dtype)), "
-    "or let `graphmp convert FILE --engine=rewrite` change the float32 graph"
+    "make the float32 value follow the tensor (dtype=x.dtype, or tf.cast(value, x.dtype)), or "
+    + _REWRITE
 )
 
 
@@ -131,23 +132,21 @@ def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
 def check_constants(plan: Optional[Plan], graph: Any, start: int, compute_dtype: str) -> None:
     """Refuse a build with a half-precision constant that can't hold its Python number.
 
+    Also one with an op in half precision that needs float32's digits.
+
     Raises:
-        GraphmpError: GMP012, naming the constant and the line that made it.
+        GraphmpError: GMP012, naming the node and the line that made it.
     """
     if plan is None:
         return
     for op in graph.get_operations()[start:]:
-        if (
-            op.type == "Const"
-            and op.name in plan.misfits
-            and op.outputs[0].dtype.name == compute_dtype
-        ):
+        misfit = plan.misfits.get(op.name) if op.type == "Const" else None
+        why = misfit or plan.unfit.get(op.name)
+        if why and any(tensor.dtype.name == compute_dtype for tensor in op.outputs):
             where = user_frame_of(op)
             place = "%s:%d: `%s`" % where if where else op.name
-            raise GraphmpError(
-                "GMP012",
-                "%s: %s %s; %s" % (place, op.name, plan.misfits[op.name], ADVICE),
-            )
+            advice = ADVICE if misfit else _REWRITE
+            raise GraphmpError("GMP012", "%s: %s %s; %s" % (place, op.name, why, advice))
 
 
 def first_line(error: Exception) -> str:

@@ -17,6 +17,7 @@ from graphmp.rewrite.node_times import NodeTimes
 from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.placement_by_time import Timed, all_half, loosened, place_by_time
+from graphmp.rewrite.precision import precise
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.times_as_reasons import little
 from graphmp.rewrite.units import TypedGraph, Unit
@@ -120,6 +121,7 @@ def painted(problem: Problem) -> Tuple[TypedGraph, Groups, List[Paint]]:
     guards = ranges.guarded(
         graph, policy, config.compute_dtype, overflowed("" if is_function else config.ranges)
     )
+    guards = {**precise(graph, policy, config.compute_dtype), **guards}
     groups = Groups(graph, policy)
     return graph, groups, paint(graph, groups, pinned, guards, config, policy, op_defs)
 

@@ -12,13 +12,13 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.values import compact
-from graphmp.policy.dtypes import FLOAT32, INT32, INT64
+from graphmp.graph.structure.values import float32_values
+from graphmp.policy.dtypes import INT32, INT64
 from graphmp.policy.formats import FORMATS
 from graphmp.policy.op_sets import SHAPE_OPS
 from graphmp.policy.policy import Policy
@@ -87,7 +87,7 @@ def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
 
     None if it holds all of them.
     """
-    values = _values(node)
+    values = float32_values(node)
     values = values[np.isfinite(values) & (values != 0)]
     sizes = np.abs(values)
     large, small = sizes > FORMATS[compute_dtype].largest, sizes < FORMATS[compute_dtype].smallest
@@ -98,7 +98,7 @@ def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
 
 def small_divisor(node: tf.NodeDef, compute_dtype: str) -> Optional[float]:
     """A constant's smallest size, if the compute dtype can't hold its reciprocal; else None."""
-    sizes = np.abs(_values(node))
+    sizes = np.abs(float32_values(node))
     small = sizes[(sizes > 0) & (sizes < 1 / FORMATS[compute_dtype].largest)]
     return float(small.min()) if small.size else None
 
@@ -115,7 +115,7 @@ def is_off_zero(graph: TypedGraph, name: str) -> bool:
         if nodes[port.node].op in ("Add", "AddV2", "Maximum")
     ]
     added = [
-        _values(nodes[port.node])
+        float32_values(nodes[port.node])
         for each in sums
         for port in graph.view.inputs(each)
         if nodes[port.node].op == "Const"
@@ -125,19 +125,12 @@ def is_off_zero(graph: TypedGraph, name: str) -> bool:
 
 def is_exact(node: tf.NodeDef, compute_dtype: str) -> bool:
     """Whether the compute dtype holds a float32 constant without rounding."""
-    values = _values(node)
+    values = float32_values(node)
     return bool(
         np.array_equal(
             values, values.astype(tf.as_dtype(compute_dtype).as_numpy_dtype).astype(np.float32)
         )
     )
-
-
-def _values(node: tf.NodeDef) -> Any:
-    tensor = node.attr["value"].tensor if "value" in node.attr else None
-    if tensor is None or tensor.dtype != FLOAT32:
-        return np.zeros(0, np.float32)
-    return compact(tensor)
 
 
 def _users(graph: TypedGraph, constant: str, policy: Policy, fit: Misfit) -> Iterator[int]:

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView
-from graphmp.policy.dtypes import FLOATS
+from graphmp.policy.dtypes import FLOAT32, FLOATS
 
 MOST_READ = 1 << 20  # elements of a tensor that is expanded though its file holds fewer
 MOST_WHOLE = 1 << 12  # elements of a splat that is written whole in another dtype
@@ -122,6 +122,14 @@ def compact(tensor: Any) -> np.ndarray:
     del short.tensor_shape.dim[:]
     short.tensor_shape.dim.add(size=count)
     return np.asarray(tf.make_ndarray(short))
+
+
+def float32_values(node: tf.NodeDef) -> np.ndarray:
+    """The elements of a float32 constant, as `compact` gives them; none of any other node."""
+    tensor = node.attr["value"].tensor if "value" in node.attr else None
+    if tensor is None or tensor.dtype != FLOAT32:
+        return np.zeros(0, np.float32)
+    return compact(tensor)
 
 
 def strings(node: tf.NodeDef) -> List[str]:

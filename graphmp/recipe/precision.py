@@ -1,0 +1,34 @@
+"""What the recipe would round that needs float32's digits: it is refused, for the rewrite.
+
+The recipe computes all ahead of the last matmul in half precision, where the rewrite keeps single
+nodes float32 (`rewrite/precision.py`).
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.precision import precise
+from graphmp.rewrite.units import TypedGraph
+from graphmp.tf_hooks.op_defs import OpDefs
+
+
+def unfit(forward: AbstractSet[Any], policy: Policy, config: Config) -> Dict[str, str]:
+    """Forward ops of a float32 build that need its digits, by name, and why."""
+    if not any(op.type in policy.allow for op in forward):
+        return {}
+    graph = next(iter(forward)).graph
+    meta_graph = tf.MetaGraphDef(graph_def=graph.as_graph_def(add_shapes=True))
+    typed = TypedGraph(meta_graph.graph_def, OpDefs(meta_graph))
+    names = {op.name for op in forward}
+    typed.gradients = typed.view.nodes.keys() - names
+    found = precise(typed, policy, config.compute_dtype)
+    return {
+        typed.units[unit].node: "would be half precision, but " + reason.words
+        for unit, reason in found.items()
+        if typed.units[unit].node in names
+    }

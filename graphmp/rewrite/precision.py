@@ -1,0 +1,40 @@
+"""What half precision has too few digits for, whatever its range: the range guard's other rules.
+
+1. Positions (`positions.py`).
+2. Products by constants near 1, and sums over a loop (`repeated.py`).
+3. Small differences of large terms (`differences.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Dict
+
+from graphmp.policy.formats import FORMATS
+from graphmp.policy.policy import Policy
+from graphmp.policy.reason import Reason
+from graphmp.rewrite.differences import differences
+from graphmp.rewrite.positions import positions
+from graphmp.rewrite.repeated import repeated
+from graphmp.rewrite.units import TypedGraph
+
+
+def precise(graph: TypedGraph, policy: Policy, compute_dtype: str) -> Dict[int, Reason]:
+    """Units that need more digits than a half precision has, with reasons.
+
+    What isn't behind a matmul or convolution reads no half precision, and is left alone.
+    """
+    found: Dict[int, Reason] = {}
+    if compute_dtype not in FORMATS:
+        return found
+    products = [name for name, node in graph.view.nodes.items() if node.op in policy.allow]
+    computed = graph.view.descendants(products, control=False)
+    rules = (
+        positions(graph, policy, computed),
+        repeated(graph, policy, computed, compute_dtype),
+        differences(graph, policy, computed),
+    )
+    for unit, reason in itertools.chain(*rules):
+        if unit >= 0:
+            found.setdefault(unit, reason)
+    return found
