@@ -62,9 +62,10 @@ def _with_own(graph_def: tf.GraphDef) -> tf.GraphDef:
 
 
 def _is_known(node: tf.NodeDef) -> bool:
-    """Whether the ranks of a node's outputs are recorded."""
+    """Whether the shapes of a node's outputs are recorded in full."""
     return _SHAPES in node.attr and not any(
-        shape.unknown_rank for shape in node.attr[_SHAPES].list.shape
+        shape.unknown_rank or any(dim.size < 0 for dim in shape.dim)
+        for shape in node.attr[_SHAPES].list.shape
     )
 
 
