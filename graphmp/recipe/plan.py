@@ -12,7 +12,18 @@ Rules, for the forward ops that the call created:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple
+from typing import (
+    AbstractSet,
+    Any,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    NamedTuple,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import tensorflow.compat.v1 as tf
 
@@ -25,10 +36,15 @@ from graphmp.policy.op_sets import ADDS, VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import BIAS_ADDS, DIVIDES_BY_RECIPROCAL
 from graphmp.recipe.kernels import forbidden_op
+from graphmp.rewrite.magnified import magnified
 from graphmp.rewrite.ranges import misfit, small_divisor
+from graphmp.rewrite.squares import sums_of_squares
+from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks.internals import accepts
+from graphmp.tf_hooks.op_defs import OpDefs
 
 FLOATS = (tf.float32, tf.float64)
+_TRAINABLE = tf.GraphKeys.TRAINABLE_VARIABLES
 _REHEARSED = ("counts", "outside", "size")
 SEEDS = ("seed", "seed2")
 
@@ -60,6 +76,7 @@ class Plan:
         size: the number of ops of the float32 build, in a rehearsal.
         outside: variables made before the call whose gradients it takes, in a rehearsal.
         misfits: constants that the compute dtype can't hold, or whose reciprocal, and why.
+        delicate: ops that half precision spoils though their lists allow it, and why.
     """
 
     half: FrozenSet[str] = frozenset()
@@ -71,6 +88,7 @@ class Plan:
     seeds: Dict[str, List[int]] = field(default_factory=dict)
     connected: FrozenSet[str] = frozenset()
     misfits: Dict[str, str] = field(default_factory=dict)
+    delicate: Dict[str, str] = field(default_factory=dict)
     counts: Tuple[int, ...] = ()
     size: int = 0
     outside: Tuple[str, ...] = ()
@@ -99,7 +117,7 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
     allow = [op for op in seen.forward if _may_be_half(op, policy, config)]
     half = _closure(allow, forward)
     half.update(*[_bias_adds(op, half, consumers, policy) for op in allow])
-    reached = {tensor.name for op in half for tensor in op.inputs}
+    read = {tensor.name for op in half for tensor in op.inputs}
     return Plan(
         half=_names(half),
         boundary=_names(
@@ -114,7 +132,7 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
         arguments=frozenset(
             i
             for i, a in enumerate(seen.arguments)
-            if is_tensor(a) and a.dtype in FLOATS and a.name in reached
+            if is_tensor(a) and a.dtype in FLOATS and a.name in read
         ),
         variables={
             op.name: tf.as_dtype(op.get_attr("dtype")).base_dtype.name for op in seen.variables
@@ -124,6 +142,7 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
         },
         connected=seen.connected,
         misfits=_misfits(seen.forward, config.compute_dtype),
+        delicate=_delicate(seen, reached(allow, lambda op: consumers.get(op, ())), policy, config),
     )
 
 
@@ -133,6 +152,22 @@ def _may_be_half(op: Any, policy: Policy, config: Config) -> bool:
     )
     may_be = op.type in policy.allow and floating(op.outputs) and not kept
     return may_be and not forbidden_op(op, config.compute_dtype)
+
+
+def _delicate(
+    seen: Observation, behind: AbstractSet[Any], policy: Policy, config: Config
+) -> Dict[str, str]:
+    """Allow ops, and what reads them, that the rewrite keeps in float32, unless forced."""
+    if not behind or config.compute_dtype not in FORMATS:
+        return {}
+    made = tf.MetaGraphDef(graph_def=seen.forward[0].graph.as_graph_def())
+    graph = TypedGraph(made.graph_def, OpDefs(made))
+    trainable = {v.op.name for v in seen.forward[0].graph.get_collection(_TRAINABLE)}
+    found = {**sums_of_squares(graph, policy), **magnified(graph, policy, trainable)}
+    reasons = {graph.units[number].node: reason.words for number, reason in found.items()}
+    names = sorted(_names(behind) & reasons.keys())
+    text = "should be float32: %s"
+    return {name: text % reasons[name] for name in names if not matches(config.force_compute, name)}
 
 
 def _misfits(forward: Sequence[Any], compute_dtype: str) -> Dict[str, str]:

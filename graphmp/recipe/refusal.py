@@ -129,25 +129,19 @@ def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
 
 
 def check_constants(plan: Optional[Plan], graph: Any, start: int, compute_dtype: str) -> None:
-    """Refuse a build with a half-precision constant that can't hold its Python number.
+    """Refuse a build with a half-precision constant or op that half precision spoils.
 
     Raises:
-        GraphmpError: GMP012, naming the constant and the line that made it.
+        GraphmpError: GMP012, naming the op and the line that made it.
     """
     if plan is None:
         return
     for op in graph.get_operations()[start:]:
-        if (
-            op.type == "Const"
-            and op.name in plan.misfits
-            and op.outputs[0].dtype.name == compute_dtype
-        ):
+        why = (plan.misfits if op.type == "Const" else plan.delicate).get(op.name)
+        if why is not None and op.outputs[0].dtype.name == compute_dtype:
             where = user_frame_of(op)
             place = "%s:%d: `%s`" % where if where else op.name
-            raise GraphmpError(
-                "GMP012",
-                "%s: %s %s; %s" % (place, op.name, plan.misfits[op.name], ADVICE),
-            )
+            raise GraphmpError("GMP012", "%s: %s %s; %s" % (place, op.name, why, ADVICE))
 
 
 def first_line(error: Exception) -> str:

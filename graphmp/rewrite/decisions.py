@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
+import tensorflow.compat.v1 as tf
+
 from graphmp.graph.shapes.shapes import with_inferred_shapes
 from graphmp.graph.state.late_reads import late_reads
 from graphmp.graph.state.state import State
@@ -13,11 +15,13 @@ from graphmp.policy.reason import MEASURED, Reason
 from graphmp.rewrite import pins, ranges
 from graphmp.rewrite.calibration import overflowed
 from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.magnified import magnified
 from graphmp.rewrite.node_times import NodeTimes
 from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.placement_by_time import Timed, all_half, loosened, place_by_time
 from graphmp.rewrite.problem import Problem
+from graphmp.rewrite.squares import sums_of_squares
 from graphmp.rewrite.times_as_reasons import little
 from graphmp.rewrite.units import TypedGraph, Unit
 from graphmp.scaling.losses.allreduce import with_reduces
@@ -120,6 +124,8 @@ def painted(problem: Problem) -> Tuple[TypedGraph, Groups, List[Paint]]:
     guards = ranges.guarded(
         graph, policy, config.compute_dtype, overflowed("" if is_function else config.ranges)
     )
+    for more in (magnified(graph, policy, graph.trainable), sums_of_squares(graph, policy)):
+        guards = {**more, **guards}
     groups = Groups(graph, policy)
     return graph, groups, paint(graph, groups, pinned, guards, config, policy, op_defs)
 
@@ -160,6 +166,7 @@ def _typed(problem: Problem) -> TypedGraph:
         graph.joined = problem.plan.joined
         state = State(problem.meta_graph, graph.view, problem.op_defs.get)
         graph.late = late_reads(graph.view, state)
+        graph.trainable = state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
     graph.idle = idle_nodes(graph.view, scopes.values())
     graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
     graph.gradients = {name for nodes in scopes.values() for name in nodes} | graph.joined

@@ -4,7 +4,8 @@ Rules, the first match counts:
 
 1. Pinned units are float32.
 2. --force_compute: half, if the op supports it.
-3. Range guard: float32, and it counts as denied.
+3. Range guard (`ranges.py`), what an op magnifies the rounding of (`magnified.py`), products of a
+   tensor with itself (`squares.py`): float32, and it counts as denied.
 4. allow: half. Allow ops end every chain of the rules below.
 5. deny: float32. So is Softmax, LogSoftmax or Sigmoid behind the last allow op of the forward pass
    (it leads to a loss or an output), and nonlinear gradient code of a denied op. Ops on no list are
