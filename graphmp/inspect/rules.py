@@ -29,7 +29,7 @@ RULES = {
     ),
     reason.MAGNIFIED: (
         "what a sine, an index or a matrix's inverse is computed from is float32, up to the layer "
-        "that gives it"
+        "that gives it, and so are products whose logarithm is taken"
     ),
     reason.MEASURED: (
         "with --costs the dtypes are those whose measured times, casts included, add up to the "
