@@ -26,6 +26,8 @@ def unfit(forward: AbstractSet[Any], policy: Policy, config: Config) -> Dict[str
     typed = TypedGraph(meta_graph.graph_def, OpDefs(meta_graph))
     names = {op.name for op in forward}
     typed.gradients = typed.view.nodes.keys() - names
+    trainable = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
+    typed.trainable = {variable.op.name for variable in trainable}
     found = precise(typed, policy, config.compute_dtype)
     return {
         typed.units[unit].node: "would be half precision, but " + reason.words

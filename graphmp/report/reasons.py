@@ -52,6 +52,7 @@ _KEPT_KINDS = {
     reason.UPDATE: kinds.DENY_KEPT,
     reason.STATISTICS: kinds.DENY_KEPT,
     reason.RANGE_GUARD: kinds.RANGE_GUARD,
+    reason.MAGNIFIED: kinds.DENY_KEPT,
     reason.LAST_ACTIVATION: kinds.LOSS_KEPT,
     reason.INFER: kinds.NO_GAIN,
     reason.CLEAR: kinds.NO_GAIN,

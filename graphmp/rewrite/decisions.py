@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
+import tensorflow.compat.v1 as tf
+
 from graphmp.graph.shapes.shapes import with_inferred_shapes
 from graphmp.graph.state.late_reads import late_reads
 from graphmp.graph.state.state import State
@@ -162,6 +164,7 @@ def _typed(problem: Problem) -> TypedGraph:
         graph.joined = problem.plan.joined
         state = State(problem.meta_graph, graph.view, problem.op_defs.get)
         graph.late = late_reads(graph.view, state)
+        graph.trainable = state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
     graph.idle = idle_nodes(graph.view, scopes.values())
     graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
     graph.gradients = {name for nodes in scopes.values() for name in nodes} | graph.joined

@@ -3,6 +3,9 @@
 1. Positions (`positions.py`).
 2. Products by constants near 1, and sums over a loop (`repeated.py`).
 3. Small differences of large terms (`differences.py`).
+4. Products whose rounding a sine or a matrix's inverse magnifies, or whose range a logarithm needs
+   (`magnified.py`).
+5. Products of a tensor with its transpose (`squares.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ from graphmp.policy.formats import FORMATS
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import Reason
 from graphmp.rewrite.differences import differences
+from graphmp.rewrite.magnified import magnified
 from graphmp.rewrite.positions import positions
 from graphmp.rewrite.repeated import repeated
+from graphmp.rewrite.squares import sums_of_squares
 from graphmp.rewrite.units import TypedGraph
 
 
@@ -33,6 +38,8 @@ def precise(graph: TypedGraph, policy: Policy, compute_dtype: str) -> Dict[int, 
         positions(graph, policy, computed),
         repeated(graph, policy, computed, compute_dtype),
         differences(graph, policy, computed),
+        magnified(graph, policy, graph.trainable).items(),
+        sums_of_squares(graph, policy).items(),
     )
     for unit, reason in itertools.chain(*rules):
         if unit >= 0:

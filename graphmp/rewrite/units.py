@@ -69,6 +69,7 @@ class TypedGraph:
         joined: nodes that pass gradients to all-reduces which may run in half, and these.
         forward: the forward nodes of gradient code without telling names.
         late: reads of variables that come after a write.
+        trainable: the trainable variables; None if unknown.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class TypedGraph:
         self.joined: AbstractSet[str] = frozenset()
         self.forward: Mapping[str, str] = {}
         self.late = late_reads.NONE
+        self.trainable: Optional[AbstractSet[str]] = None
         self._layouts: Dict[str, _Layout] = {}
         self._first: Dict[str, int] = {}
         self._loops: Optional[Tuple[Frames, Counts]] = None

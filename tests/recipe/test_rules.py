@@ -466,6 +466,33 @@ def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, 
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize(
+    "encode, why",
+    [
+        (lambda x: tf.sin(tf.matmul(x, tf.constant(np.eye(12, 4), x.dtype))), "Sin. magnifies its"),
+        (lambda x: tf.matmul(x, x, transpose_a=True), "MatMul of .* with itself adds up squares"),
+        (lambda x: tf.cos(20.0 * tf.layers.dense(x, 4) + 300.0), "Cos. magnifies its"),
+        (lambda x: tf.nn.dropout(tf.layers.dense(x, 4), rate=0.5), ""),
+        (lambda x: x * tf.cast(tf.cast(x, tf.int32) + 1, x.dtype), ""),
+    ],
+    ids=["sine", "squares", "cosine", "dropout", "of inputs"],
+)
+def test_what_rounding_spoils_is_refused_by_its_line(graph, encode, why):
+    @graphmp.mixed_precision(engine="recipe")
+    def build(x, y):
+        encoded = encode(x)
+        return tf.reduce_mean(tf.layers.dense(encoded, 1))
+
+    if not why:
+        assert build(*vectors()).dtype == tf.float32
+        return
+    with pytest.raises(
+        graphmp.GraphmpError, match="GMP012: .* would be half precision, but .*" + why
+    ):
+        build(*vectors())
+
+
+@pytest.mark.unit
 def test_whole_and_random_numbers_are_float32(graph):
     """They follow the dtype of what they meet; half precision has no room for them."""
 

@@ -102,8 +102,9 @@ from tests.support.tiny import FLOAT16, FLOAT32
                 "f Cast i SrcT=int32 DstT=float32",
                 "n MatMul f w",
             ],
-            {"m", "n"},
+            {"n"},
             {
+                "m": "magnified: i (Cast) magnifies its rounding",
                 "i": "own cast: the model casts here itself",
                 "f": "own cast: the model casts here itself",
             },

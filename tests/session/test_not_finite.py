@@ -24,6 +24,7 @@ SCRIPT = (
 AGAIN = "Start again from what was good, with "
 SKIPS = "--loss_scale=dynamic, which skips such steps"
 LOOK = "See which op does it: --debug_overflow; what to keep in float32: graphmp audit --fix"
+BELOW = "Loss scales below %d may do, for a large loss: --loss_scale_min=1e-06. "
 NAN = "the step is applied all the same, weights may be NaN from here on. "
 CASES = [
     # flags, what a step fetches, its inputs, what is said of steps
@@ -53,15 +54,21 @@ CASES = [
     ]),
     (["--loss_scale_initial=4", "--loss_scale_min=2"], "train", "50 " * 11, [
         "step 1: a gradient of loss overflowed at loss scale 4; step skipped, scale lowered to 2",
-        "10 steps in a row skipped: the gradients of loss are not finite, whatever the loss scale. Lower --loss_scale_min. " + LOOK,
+        "10 steps in a row skipped: the gradients of loss are not finite, also at loss scale 2, the lowest. " + BELOW % 2 + LOOK,
     ]),
     (["--loss_scale_initial=4096"], "train", "50 " * 14, [
         "step 1: a gradient of loss overflowed at loss scale 4096; step skipped, scale lowered to 2048",
         "10 steps in a row skipped: the gradients of loss are not finite, the loss scale is still too large. "
         "The scale, 4 now, is lowered after each of them; start lower: --loss_scale_initial=4",
-        "13 steps in a row skipped: the gradients of loss are not finite, whatever the loss scale. " + LOOK,
+        "13 steps in a row skipped: the gradients of loss are not finite, also at loss scale 1, the lowest. " + BELOW % 1 + LOOK,
     ]),
-    ([], "train", "50 1 50", ["step 1: a gradient of loss is not finite at loss scale 1, the lowest; step skipped. " + LOOK]),
+    ([], "train", "50 1 50", ["step 1: a gradient of loss is not finite at loss scale 1, the lowest; step skipped. " + BELOW % 1 + LOOK]),
+    (["--loss_scale_initial=4", "--loss_scale_min=1e-6"], "train", "50 " * 32, [
+        "step 1: a gradient of loss overflowed at loss scale 4; step skipped, scale lowered to 2",
+        "10 steps in a row skipped: the gradients of loss are not finite, the loss scale is still too large. "
+        "The scale, 0.00390625 now, is lowered after each of them; start lower: --loss_scale_initial=0.00390625",
+        "23 steps in a row skipped: the gradients of loss are not finite, whatever the loss scale. " + LOOK,
+    ]),
     (["--loss_scale_initial=1024"], "loss", "50", ["step 1: the value of loss is not finite, whatever the loss scale; step skipped. " + LOOK]),
 ]  # fmt: skip
 

@@ -32,7 +32,7 @@ _LETTERS = {
     "k": "Abs {before}",  # clear
     "d": "Exp {before}",  # deny, not linear
     "m": "Cumsum {before} zero",  # deny, linear
-    "u": "Sin {before}",  # on no list
+    "u": "Lgamma {before}",  # on no list
     "s": "Softmax {before}",
     "l": "LogSoftmax {before}",
     "g": "Sigmoid {before}",

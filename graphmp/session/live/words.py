@@ -8,6 +8,7 @@ from graphmp.config import Config
 from graphmp.session.live.finite import NotFinite
 
 MANY = 10
+_LOW = 1e-6  # a minimum of the scale that serves losses up to 1e10
 _APPLIED = "the step is applied all the same, weights may be NaN from here on"
 
 
@@ -45,12 +46,7 @@ class Words:
                 initial,
             )
         if step.overflow is None:
-            lower = (
-                "Lower %sloss_scale_min. " % self._dashes
-                if step.floor > 1 and not step.of_loss
-                else ""
-            )
-            return lower + self.look
+            return self._below_floor(step) + self.look
         if step.overflow.dtype not in ("float16", "bfloat16"):
             return "%s computes in %s already: look at the data, lower the learning rate" % (
                 step.overflow.node,
@@ -73,10 +69,11 @@ class Words:
                 self.look,
             )
         elif step.first and step.scale <= step.floor:
-            yield "step %d: %s at loss scale %g, the lowest; step skipped. %s" % (
+            yield "step %d: %s at loss scale %g, the lowest; step skipped. %s%s" % (
                 step.step,
                 _what(step),
                 step.scale,
+                self._below_floor(step),
                 self.look,
             )
         elif step.first:
@@ -95,9 +92,10 @@ class Words:
                 step.loss,
                 self.cure(step),
             )
-        whatever = (
-            "whatever the loss scale" if step.hopeless else "the loss scale is still too large"
-        )
+        whatever = "the loss scale is still too large"
+        if step.hopeless:
+            lowest = "also at loss scale %g, the lowest" % step.floor
+            whatever = lowest if self._below_floor(step) else "whatever the loss scale"
         what = (
             "the value of %s is not finite"
             if step.of_loss
@@ -109,6 +107,13 @@ class Words:
             whatever,
             self.cure(step),
         )
+
+    def _below_floor(self, step: NotFinite) -> str:
+        """What a lower minimum of the scale may do; empty where it can do nothing."""
+        if step.of_loss or step.floor <= _LOW:
+            return ""
+        text = "Loss scales below %g may do, for a large loss: %s. "
+        return text % (step.floor, self._option("loss_scale_min", _LOW))
 
     def _applied(self, step: NotFinite) -> str:
         """The message about a step that nothing skips."""
