@@ -1,4 +1,4 @@
-"""What the recipe would round that needs float32's digits: it is refused, for the rewrite.
+"""Ops that the recipe would round and that need float32's digits: refused, for the rewrite.
 
 The recipe computes all ahead of the last matmul in half precision, where the rewrite keeps single
 nodes float32 (`rewrite/precision.py`).

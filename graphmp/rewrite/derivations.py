@@ -1,4 +1,4 @@
-"""What a tensor is made of: walks back through the ops of a graph body."""
+"""The ops that a tensor is made of: walks back through the ops of a graph body."""
 
 from __future__ import annotations
 

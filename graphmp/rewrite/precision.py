@@ -1,4 +1,4 @@
-"""What half precision has too few digits for, whatever its range: the range guard's other rules.
+"""Ops for which half precision has too few digits: the range guard's other rules.
 
 1. Positions (`positions.py`).
 2. Products by constants near 1, and sums over a loop (`repeated.py`).

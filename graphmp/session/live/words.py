@@ -109,7 +109,7 @@ class Words:
         )
 
     def _below_floor(self, step: NotFinite) -> str:
-        """What a lower minimum of the scale may do; empty where it can do nothing."""
+        """The use of a lower minimum of the scale; empty where it can do nothing."""
         if step.of_loss or step.floor <= _LOW:
             return ""
         text = "Loss scales below %g may do, for a large loss: %s. "
