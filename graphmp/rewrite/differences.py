@@ -213,7 +213,7 @@ class _Search:
         return is_product and len(self._floats(name)) == 2 and self._scaled(name) is None
 
     def _scaled(self, name: str) -> Optional[Tuple[Port, bool]]:
-        """The tensor that a node multiplies by a constant or divides, and whether by a negative constant."""
+        """The tensor that a node multiplies or divides, and whether by a negative constant."""
         op, ports = self._nodes[name].op, self._floats(name)
         if op in DIVIDES:
             return ports[0], False
