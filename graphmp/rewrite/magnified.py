@@ -10,7 +10,7 @@ walk goes upstream. What steers an op has rules of its own, by which its layer i
    a function's body an argument may be a variable.
 2. Any other allow op is float32, and the walk goes on: products of positions with frequencies or a
    camera's matrix, of a kernel, of a covariance.
-3. A bounded op is float32 and ends the walk. All other float32 ops are float32; it goes on.
+3. A bounded op is float32 and ends the walk. Any other op is float32, and the walk goes on.
 
 From a logarithm the walk keeps products alone: a power spectrum times a filter bank, whose small
 values half precision takes for zero and whose large ones for infinite. It ends at an exponential,

@@ -87,26 +87,29 @@ def not_unscaled(graph):
         node.input[:] = [one.input[0] if text == one.name else text for text in node.input]
 
 
+def first_twice(node):
+    node.input[1] = node.input[0]
+
+
+def second_gone(node):
+    del node.input[1]
+    node.attr["N"].i = 1
+
+
 def left_out_of_the_check(graph):
-    stack = graph.ours("stack")
-    stack.input[1] = stack.input[0]
+    first_twice(graph.ours("stack"))
 
 
 def one_check_less(graph):
-    stack = graph.ours("stack")
-    del stack.input[1]
-    stack.attr["N"].i = 1
+    second_gone(graph.ours("stack"))
 
 
 def one_row_of_two(graph):
-    rows = graph.ours("small")
-    rows.input[1] = rows.input[0]
+    first_twice(graph.ours("small"))
 
 
 def one_row_less(graph):
-    rows = graph.ours("small")
-    del rows.input[1]
-    rows.attr["N"].i = 1
+    second_gone(graph.ours("small"))
 
 
 def a_row_of_the_clipped(graph):
@@ -114,14 +117,11 @@ def a_row_of_the_clipped(graph):
 
 
 def one_sum_of_two(graph):
-    sums = graph.ours("AddN")
-    sums.input[1] = sums.input[0]
+    first_twice(graph.ours("AddN"))
 
 
 def one_sum_less(graph):
-    sums = graph.ours("AddN")
-    del sums.input[1]
-    sums.attr["N"].i = 1
+    second_gone(graph.ours("AddN"))
 
 
 def sum_of_what_is_clipped(graph):
