@@ -20,14 +20,18 @@ def summary(diff: Diff, written: List[pathlib.Path], next_command: str) -> Itera
         diff.summary is not None and diff.report is not None
     )  # a conversion has both graphs and a report
     yield from (labelled(*row) for row in rows(diff.summary))
-    yield from _on_a_gpu(dict(diff.summary.coverage.half_ops).get("FusedBatchNormGradV3", 0))
+    if diff.summary.reported and not diff.summary.reported.tensorflow.startswith("1."):
+        yield from _on_a_gpu(dict(diff.summary.coverage.half_ops).get("FusedBatchNormGradV3", 0))
     yield from _warnings(diff.report["warnings"])
     yield labelled("wrote", "  ".join(map(str, written)))
     yield labelled("next", next_command)
 
 
 def _on_a_gpu(batch_norms: int) -> Iterator[str]:
-    """The variable with which batch normalization in half precision trains faster on a GPU."""
+    """The variable with which batch normalization in half precision trains faster on a GPU.
+
+    PyPI's TensorFlow 1.15.5 doesn't know it.
+    """
     if batch_norms:
         said = "%s=1, as graphmp run sets it: no transposes around %s" % (
             FAST_BATCH_NORM,

@@ -33,4 +33,5 @@ def net(fused):
 def test_batch_normalization_on_a_gpu(fused, said):
     conversion = graphmp.convert(built(lambda: net(fused)), compute_dtype="float16")
     lines = list(summary(conversion.diff(), [], "nothing"))
-    assert [line for line in lines if line.startswith("on a GPU")] == said
+    known = said if tf.__version__ > "2" else []
+    assert [line for line in lines if line.startswith("on a GPU")] == known
