@@ -472,10 +472,11 @@ def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, 
         (lambda x: tf.sin(tf.matmul(x, tf.constant(np.eye(12, 4), x.dtype))), "Sin. magnifies its"),
         (lambda x: tf.matmul(x, x, transpose_a=True), "MatMul of .* with itself adds up squares"),
         (lambda x: tf.cos(20.0 * tf.layers.dense(x, 4) + 300.0), "Cos. magnifies its"),
+        (lambda x: tf.matmul(tf.nn.softmax(tf.matmul(x, x, transpose_b=True) / 8.0), x), ""),
         (lambda x: tf.nn.dropout(tf.layers.dense(x, 4), rate=0.5), ""),
         (lambda x: x * tf.cast(tf.cast(x, tf.int32) + 1, x.dtype), ""),
     ],
-    ids=["sine", "squares", "cosine", "dropout", "of inputs"],
+    ids=["sine", "squares", "cosine", "scores", "dropout", "of inputs"],
 )
 def test_what_rounding_spoils_is_refused_by_its_line(graph, encode, why):
     @graphmp.mixed_precision(engine="recipe")
