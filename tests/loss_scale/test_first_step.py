@@ -17,7 +17,7 @@ from graphmp.loss_scale.scales import HEAD_ROOM
 LARGEST = 65504.0  # of float16
 CURRENT = "graphmp/loss_scale/current:0"
 SKIPPED = "graphmp/loss_scale/skipped_steps:0"
-SIZES = [0.0, 1e-30, 1e-3, 0.12, 0.13, 1.0, 100.0, 4000.0, 1e6]
+SIZES = [0.0, 1e-30, 4e-5, 1e-3, 0.12, 0.13, 1.0, 100.0, 4000.0, 1e6]
 
 
 @pytest.fixture
@@ -57,11 +57,25 @@ def test_the_scale_leaves_room_after_the_first_step_alone(stepped):
             )  # finite gradients of later steps never lower the scale
 
 
+@pytest.mark.parametrize(
+    "size, power",
+    [(2.0**-15, 15), (3e-5, 26), (1e-6, 30), (2.0**-24, 34), (5e-8, 15)],
+    ids=["no smaller than 1", "below 1", "a millionth", "smallest", "not measured"],
+)
+def test_gradients_that_would_vanish_raise_it(stepped, size, power):
+    step = stepped()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert step(session, size) == 2.0**power
+        assert step(session, size / 8) == 2.0**power  # not again
+        assert step(session, np.inf) == 2.0 ** (power - 1)
+
+
 def test_a_scale_that_was_asked_for_is_not_lowered(stepped):
     with tf.Session() as session:
         step = stepped(loss_scale_initial=2.0**14)
         session.run(tf.global_variables_initializer())
-        assert [step(session, size) for size in (1000.0, 1e6)] == [2.0**14] * 2
+        assert [step(session, size) for size in (1e-6, 1000.0, 1e6)] == [2.0**14] * 3
 
 
 @pytest.mark.parametrize(
@@ -125,3 +139,16 @@ def test_gradients_that_grow_cost_no_step(engine, graph):
         assert 1 < first[0] < 2.0**15 and first[1] == 0
         assert step(float(HEAD_ROOM)) == first
         assert step(64.0 * HEAD_ROOM) == [first[0] / 2, 1]
+
+
+@pytest.mark.parametrize("engine", ["recipe", "rewrite"])
+def test_small_gradients_are_kept_from_the_second_step_on(engine, graph):
+    """Of a loss of 1e-4 and smaller, whose gradients at 2^15 are subnormal numbers."""
+    build(engine)
+    with tf.Session(config=graphmp.session_config()) as session:
+        session.run(tf.global_variables_initializer())
+        session.run("train", {"x:0": np.ones([4, 8]), "factor:0": 1e-5})
+        first = session.run([CURRENT, SKIPPED])
+        assert first[0] >= 2.0**26 and first[1] == 0
+        session.run("train", {"x:0": np.ones([4, 8]), "factor:0": 1e-5 * HEAD_ROOM})
+        assert session.run([CURRENT, SKIPPED]) == first
