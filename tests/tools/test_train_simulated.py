@@ -92,3 +92,26 @@ def test_half_precision_is_simulated_and_peers_lower_what_is_asked(
 def test_verdicts(train_simulated, answer, peer, agrees, words):
     found, said = train_simulated.verdict(answer, peer)
     assert found is agrees and said.endswith(words)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "medians, agrees, words",
+    [
+        ([0.9], True, "median cosine 0.9000 of 4 variables, at least 0.8800"),
+        ([0.85, 0.9, 0.9, 0.9, 0.9], True, "0.8900 of 4 variables, at least 0.8800; the mean of 5"),
+        ([0.85, 0.9, 0.85, 0.85, 0.85], False, "the mean of 5 runs, 0.8500 to 0.9000"),
+        ([0.85, 0.9, None, 0.9, 0.9], False, "not trained in the time"),
+    ],
+)
+def test_one_run_below_the_bound_is_averaged_with_others(train_simulated, medians, agrees, words):
+    waiting, asked = list(medians), []
+
+    def train(changed):
+        asked.append(changed)
+        median = waiting.pop(0)
+        return median and dict(ALIKE, cosine=[0.1, median])
+
+    found, said = train_simulated.judged(train, "loss_scale", 0.9)
+    assert found is agrees and words in said
+    assert asked == [{}, *({"loss_scale": str(s)} for s in (2, 16, 128, 1024))][: len(medians)]
