@@ -23,6 +23,7 @@ Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float3
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
@@ -30,8 +31,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.shapes.shapes import elements
-from graphmp.graph.state.live import as_list, is_tensor, variable_op
-from graphmp.graph.state.state_kinds import kind
+from graphmp.graph.state.live import is_tensor, variable_op
 from graphmp.patterns import matches
 from graphmp.policy.op_sets import (
     ASSIGNS,
@@ -45,9 +45,10 @@ from graphmp.policy.op_sets import (
     WHILES,
 )
 from graphmp.policy.policy import Policy
-from graphmp.policy.traits import EXACT_INTEGERS, LOOK_UPS, SLOW_ELEMENTS, SLOW_IN_HALF
+from graphmp.policy.traits import LOOK_UPS, SLOW_ELEMENTS, SLOW_IN_HALF
 from graphmp.recipe import state as states
 from graphmp.recipe import writes
+from graphmp.recipe.arguments import draws, float32_attribute, mapped, same_dtype, tensors_of, whole
 from graphmp.recipe.kernels import forbidden
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan
 from graphmp.recipe.refusal import functional_control_flow
@@ -92,7 +93,7 @@ class DecoratedCall:
             return None
         if creation.op_type in WHILES | CHOICES and self._has_half(creation.arguments):
             raise functional_control_flow(creation.op_type)
-        creation = creation._replace(arguments=_map(creation.arguments, _whole))
+        creation = creation._replace(arguments=mapped(creation.arguments, whole))
         if creation.op_type in ASSIGNS:
             gated = self.config.loss_scale == "dynamic" and not self.in_gradients
             return writes.written(creation, self.state, self.half, gated)
@@ -102,7 +103,7 @@ class DecoratedCall:
             creation = creation._replace(
                 arguments=dict(creation.arguments, **dict(zip(SEEDS, seeds)))
             )
-        key = _float32_attribute(creation, self.half) if self.half != tf.float32 else None
+        key = float32_attribute(creation, self.half) if self.half != tf.float32 else None
         if key is not None:
             return self._by_float32(creation, name, key)
         if seeds is not None:
@@ -150,7 +151,7 @@ class DecoratedCall:
             return False
         sizes = (
             elements(t.shape.as_proto())
-            for t in _tensors(creation.arguments)
+            for t in tensors_of(creation.arguments)
             if t.dtype == self.half
         )
         return max(sizes, default=0) in SLOW_ELEMENTS
@@ -286,7 +287,7 @@ class DecoratedCall:
 
         The function's own half constants and random numbers may stay.
         """
-        tensors = [t for t in _tensors(arguments) if t.dtype.is_floating]
+        tensors = [t for t in tensors_of(arguments) if t.dtype.is_floating]
         half = [t for t in tensors if t.dtype == self.half]
         from_half_part = any(map(self._is_of_half_part, half))
         return from_half_part or 0 < len(half) < len(tensors)
@@ -295,7 +296,7 @@ class DecoratedCall:
         plan: Any = self._plan  # as above
         name = tensor.op.name
         source = self.state.half_casts.get(name)
-        if source is not None and _draws(self._graph.get_operation_by_name(source).type):
+        if source is not None and draws(self._graph.get_operation_by_name(source).type):
             return False
         is_gradient = name not in plan.forward
         return name in plan.half or source is not None or is_gradient
@@ -306,21 +307,23 @@ class DecoratedCall:
         return tf.float64 if name in self._plan.float64 else tf.float32  # type: ignore[union-attr]
 
     def _has_half(self, arguments: Dict[str, Any]) -> bool:
-        return any(t.dtype == self.half for t in _tensors(arguments))
+        return any(t.dtype == self.half for t in tensors_of(arguments))
 
     def _promoted(
         self, arguments: Dict[str, Any], name: str, reason: str, wide: Any = tf.float32
     ) -> Dict[str, Any]:
-        return _map(arguments, lambda t: self._cast(t, wide, self.half, "%s: %s" % (name, reason)))
+        return mapped(
+            arguments, lambda t: self._cast(t, wide, self.half, "%s: %s" % (name, reason))
+        )
 
     def _variables_in_half(self, creation: Creation) -> Dict[str, Any]:
         """The arguments, with casts of float32 variables that share a type with half tensors."""
-        changed = dict(creation.arguments)
-        for names in _same_dtype(creation.op_type):
+        changed, beside = dict(creation.arguments), tensors_of(creation.arguments)
+        for names in same_dtype(creation.op_type):
             group = {name: creation.arguments[name] for name in names if name in creation.arguments}
             if self._has_half(group):
-                beside = _tensors(creation.arguments)
-                changed.update(_map(group, lambda value: self._variable_in_half(value, beside)))  # noqa: B023
+                change = functools.partial(self._variable_in_half, beside=beside)
+                changed.update(mapped(group, change))
         return changed
 
     def _variable_in_half(self, value: Any, beside: List[Any]) -> Any:
@@ -366,25 +369,6 @@ def run_active(build: Optional[DecoratedCall], function: Callable[[], Any]) -> A
         _ACTIVE.build = before
 
 
-def _float32_attribute(creation: Creation, half: Any) -> Optional[str]:
-    """The attribute of an op's dtype if it casts or draws what half has no room for, or None."""
-    arguments = creation.arguments
-    if creation.op_type == "Cast":
-        x: Any = arguments.get("x")
-        types = {tf.as_dtype(each) for each in (x.dtype, arguments["DstT"])} if is_tensor(x) else {}
-        return "DstT" if half in types and any(map(_is_whole, types)) else None
-    return "dtype" if _draws(creation.op_type) and arguments.get("dtype") == half else None
-
-
-def _draws(op_type: str) -> bool:
-    return kind(op_type) == "random" or op_type.startswith("StatelessRandom")
-
-
-def _is_whole(dtype: Any) -> bool:
-    """Whether a dtype is of whole numbers that half precision may have no room for."""
-    return dtype.is_integer and dtype.as_datatype_enum not in EXACT_INTEGERS
-
-
 def _array(handle: Any) -> Optional[Any]:
     """The op that created the array of a handle; None for an array of gradients."""
     op = handle.op
@@ -399,34 +383,3 @@ def _is_structure(op_type: str) -> bool:
         or op_type in SHAPE_OPS
         or op_type.startswith(("TensorArray", "Stack", "TensorList"))
     )
-
-
-def _whole(value: Any) -> Any:
-    """A partitioned variable as a single tensor."""
-    return value.as_tensor() if hasattr(value, "as_tensor") else value
-
-
-def _same_dtype(op_type: str) -> List[List[str]]:
-    """Names of an op's inputs, grouped by their type attribute."""
-    groups: Dict[str, List[str]] = {}
-    for argument in op_def(op_type).input_arg:
-        groups.setdefault(argument.type_attr, []).append(argument.name)
-    groups.pop("", None)
-    return list(groups.values())
-
-
-def _tensors(arguments: Dict[str, Any]) -> List[Any]:
-    return [t for v in arguments.values() for t in as_list(v) if is_tensor(t)]
-
-
-def _map(arguments: Dict[str, Any], change: Callable[[Any], Any]) -> Dict[str, Any]:
-    def of(value: Any) -> Any:
-        if isinstance(value, (list, tuple)):
-            return [of(v) for v in value]
-        return (
-            change(value)
-            if is_tensor(value) or hasattr(value, "initializer") or hasattr(value, "as_tensor")
-            else value
-        )
-
-    return {key: of(value) for key, value in arguments.items()}

@@ -29,8 +29,6 @@ from __future__ import annotations
 from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
-from graphmp.graph.state.state import variable_behind
-from graphmp.policy.op_sets import SUMS
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import (
     ALLOW,
@@ -41,21 +39,18 @@ from graphmp.policy.reason import (
     GROUP,
     INFER,
     LAST_ACTIVATION,
-    SUM,
     UNLISTED,
     Reason,
     user_rule,
 )
 from graphmp.policy.traits import (
-    BIAS_ADDS,
     BOUNDED,
     BOUNDED_OFF_ZERO,
     FORGETS_VALUES,
     LAST_ACTIVATIONS,
-    MOST_SUMMED_IN_FLOAT32,
-    MOVES_NOTHING,
     NONLINEAR_DENIED,
 )
+from graphmp.rewrite.chain_ends import may_end, no_way_on
 from graphmp.rewrite.gradient_facts import GradientFacts
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.pins import unsupported
@@ -288,8 +283,8 @@ class _Painter:
             elif number not in behind:
                 reason = Reason(INFER, "no half precision leads to it")
                 painted[number] = Paint(FLOAT, reason, p.because)
-            elif number not in ahead and not self._ends_well(number):
-                painted[number] = Paint(FLOAT, self._no_way_on(number), p.because)
+            elif number not in ahead and not may_end(self._graph, number):
+                painted[number] = Paint(FLOAT, no_way_on(self._graph, number), p.because)
 
     def _is_indifferent(self, number: int) -> bool:
         """Whether a clear unit costs nothing in either dtype.
@@ -327,67 +322,6 @@ class _Painter:
                 self._graph.view.nodes[name].op in FORGETS_VALUES for name in read
             )
         return self._shapes_alone[group]
-
-    def _ends_well(self, number: int) -> bool:
-        """Whether an infer unit that no allow op reads may be half.
-
-        A test may, and a reduction in gradient code, but not a sum of gradients.
-        """
-        name, op = self._graph.units[number].node, self._graph.node(number).op
-        signature = self._graph.signature(name)
-        is_test = signature is not None and all(
-            port.attribute != self._graph.units[number].attribute for port in signature.outputs
-        )
-        few = len(self._graph.view.inputs(name)) <= MOST_SUMMED_IN_FLOAT32
-        return (
-            is_test
-            or self._adds_bias(name)
-            or (name in self._gradients and not (op in SUMS and few and self._leaves(number)))
-        )
-
-    def _adds_bias(self, name: str) -> bool:
-        """Whether a node adds a variable to its input.
-
-        A bias, which belongs to the previous matmul.
-        """
-        op = self._graph.view.nodes[name].op
-        return op in BIAS_ADDS or (
-            op in SUMS
-            and any(
-                variable_behind(self._graph.view, port.node)
-                for port in self._graph.view.inputs(name)
-            )
-        )
-
-    def _no_way_on(self, number: int) -> Reason:
-        if self._graph.units[number].node in self._gradients:
-            return Reason(SUM, "adds up in float32")
-        return Reason(INFER, "leads to no other half-precision op")
-
-    def _leaves(self, number: int) -> bool:
-        """Whether a unit's result leaves gradient code unchanged.
-
-        Gradient code only copies or adds it.
-        """
-        start = self._graph.units[number].node
-        seen, waiting = {start}, [start]
-        while waiting:
-            for consumer in self._graph.view.consumers(waiting.pop()):
-                op = self._graph.view.nodes[consumer.node].op
-                if (
-                    consumer.node in self._gradients
-                    and op not in MOVES_NOTHING
-                    and consumer.node != start
-                ):
-                    return False
-                if (
-                    consumer.node in self._gradients
-                    and consumer.node not in seen
-                    and op not in FORGETS_VALUES
-                ):
-                    seen.add(consumer.node)
-                    waiting.append(consumer.node)
-        return True
 
     def _reach(
         self,
