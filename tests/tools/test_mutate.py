@@ -231,9 +231,9 @@ def test_rules_of_equivalence(mutate, clipped):
         node.input[0], node.input[1] = node.input[1], node.input[0]
 
     def terms_in_another_order(plant):
-        node = next(node for node in plant.graph.graph_def.node if node.op == "AddN")
-        node.input[:] = reversed(node.input)
-        assert len(node.input) > 2
+        node = next(node for node in plant.graph.graph_def.node if node.op == "ConcatV2")
+        node.input[:-1] = reversed(node.input[:-1])
+        assert len(node.input) > 3
 
     new_scale = "graphmp/loss_scale/update/new_scale"
     assert rule(terms_in_another_order) == equivalence.SAME_VALUES

@@ -96,6 +96,7 @@ _CONTROL_FLOW = frozenset(
 )
 
 _IN_ANY_ORDER = frozenset(("All", "Any", "Max", "Min", "Sum"))
+_LISTS = {"Pack": 0, "ConcatV2": 1}  # ops that make lists, and the rank of what they list
 _MOVE = frozenset(
     (
         "BroadcastTo",
@@ -464,18 +465,16 @@ class _Numbers:
         return len(halves) == 1 and None not in halves and (node.op in _MOVE or halves == {FLOAT16})
 
     def _in_any_order(self, view: GraphView, name: str, found: Dict[str, int]) -> Any:
-        """The inputs, in canonical order, if a node reduces a list of scalars; else None."""
+        """The inputs, in canonical order, if a node reduces a list to a scalar; else None."""
         node, ports = view.nodes[name], view.inputs(name)
-        if (
-            node.op not in _IN_ANY_ORDER
-            or view.nodes[ports[0].node].op != "Pack"
-            or view.controls(ports[0].node)
-        ):
+        if node.op not in _IN_ANY_ORDER or self._subject.shape(Port(name, 0)) != ():
             return None
-        listed = view.inputs(ports[0].node)
-        if self._subject.shape(Port(name, 0)) != () or any(
-            self._subject.shape(port) != () for port in listed
-        ):
+        rank = _LISTS.get(view.nodes[ports[0].node].op)
+        if rank is None or view.controls(ports[0].node):
+            return None
+        listed = view.inputs(ports[0].node)[: -1 if rank else None]  # without the axis
+        shapes = [self._subject.shape(port) for port in listed]
+        if any(shape is None or len(shape) != rank for shape in shapes):
             return None
         return tuple(
             sorted(((found.get(port.node, port.node), port.output) for port in listed), key=str)
