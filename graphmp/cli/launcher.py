@@ -149,7 +149,7 @@ class Run(Observer):
         values = (
             nodes,
             found.seconds,
-            cover["converted_ops"],
+            facts.computed_in(self.config.compute_dtype, cover),
             cover["tensor_core_ops"],
             self.config.compute_dtype,
             casts,
@@ -237,7 +237,7 @@ class Run(Observer):
             )
             self._say("warning GMP120: " + why) if why else None
         for text in (
-            self._ends.values()
+            [text for _, text in sorted(self._ends.items())]
             if self._ends
             else (
                 []

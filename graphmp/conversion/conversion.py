@@ -18,6 +18,7 @@ from graphmp.files.reading import read_bytes
 from graphmp.graph.io.stored import Readable, stored
 from graphmp.once import once
 from graphmp.process_memory import collector_paused
+from graphmp.report.facts import computed_in
 from graphmp.report.report import as_json
 
 # The largest stale file that is compared, beside the size of today's: a larger one is only named.
@@ -105,11 +106,11 @@ class Conversion:
         return found
 
     def __repr__(self) -> str:
-        half = "%(converted_ops)d of %(tensor_core_ops)d matmuls and convolutions in %(dtype)s"
-        return (
-            "<graphmp.Conversion: %s>"
-            % half
-            % dict(self.report["coverage"], dtype=self.report["compute_dtype"])
+        cover, dtype = self.report["coverage"], self.report["compute_dtype"]
+        return "<graphmp.Conversion: %d of %d matmuls and convolutions in %s>" % (
+            computed_in(dtype, cover),
+            cover["tensor_core_ops"],
+            dtype,
         )
 
     def _repr_html_(self) -> str:

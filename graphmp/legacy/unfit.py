@@ -82,7 +82,11 @@ def why_nothing_trained(imports: AbstractSet[str], eagerly: bool, sessions: bool
         sessions: whether any session ran.
     """
     if sessions:
-        return "sessions ran, and none of their runs wrote what depends on a gradient"
+        return (
+            "sessions ran, and none of their runs wrote what depends on a gradient; a script that"
+            " fetches gradients and computes updates in Python trains in float32: have the graph"
+            " compute them, by apply_gradients of what tf.gradients returned or of fed placeholders"
+        )
     if "tensorflow" in imports:
         return "TensorFlow executed eagerly; " + POLICY if eagerly else "no session ran"
     others = [name for name in _OTHERS if name in imports]

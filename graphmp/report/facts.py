@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Counter, Dict, Iterable
+from typing import Any, Counter, Dict, Iterable, Mapping
 
 from graphmp.compare.review.coverage import Counts, count
 from graphmp.naming import in_body
@@ -43,6 +43,12 @@ def coverage(graph_def: Any) -> Dict[str, int]:
 def coverage_of(found: Counts) -> Dict[str, int]:
     """The same, of counts."""
     return {"tensor_core_ops": found.matmuls, "converted_ops": found.half_matmuls}
+
+
+def computed_in(dtype: str, cover: Mapping[str, int]) -> int:
+    """The number of a coverage's matmuls and convolutions in a compute dtype, float32 included."""
+    half = cover["converted_ops"]
+    return cover["tensor_core_ops"] - half if dtype == "float32" else half
 
 
 def left_in_float32(graph_def: Any) -> list:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable, Dict, List
 
 import tensorflow.compat.v1 as tf
@@ -37,10 +38,15 @@ def configure(change: Change) -> None:
 
 
 def before_close(listener: Callable[[Any], None]) -> None:
-    """Call `listener(session)` before a session is closed."""
+    """Call `listener(session)` before a session is closed, except while Python shuts down.
+
+    An object may close its session in `__del__`, when nothing can be imported any more: a listener
+    that fails there would leave the session open, with a traceback.
+    """
 
     def closed(original: Callable[..., Any], session: Any) -> None:
-        listener(session)
+        if not sys.is_finalizing():
+            listener(session)
         original(session)
 
     patch.wrap(internals.base_session(), "close", closed)

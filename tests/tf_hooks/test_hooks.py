@@ -5,6 +5,8 @@ Each is there once, however often it is installed, and out of the way of everyth
 
 from __future__ import annotations
 
+import types
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -107,3 +109,17 @@ def test_an_optimizer_that_holds_another_delegates():
     inner = tf.train.AdamOptimizer(0.1)
     assert not optimizers.delegates(inner)
     assert optimizers.delegates(tf.train.SyncReplicasOptimizer(inner, replicas_to_aggregate=1))
+
+
+@pytest.mark.parametrize("shuts_down", [False, True])
+def test_nothing_listens_to_a_session_that_is_closed_while_python_shuts_down(
+    monkeypatch, shuts_down
+):
+    heard = []
+    monkeypatch.setattr(internals.base_session(), "close", internals.base_session().close)
+    sessions.before_close(lambda session: heard.append(session.graph.version))
+    session = tf.Session(graph=tf.Graph())
+    monkeypatch.setattr(sessions, "sys", types.SimpleNamespace(is_finalizing=lambda: shuts_down))
+    session.close()
+    assert heard == ([] if shuts_down else [0])
+    assert session._closed

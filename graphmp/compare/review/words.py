@@ -46,9 +46,8 @@ def rows(summary: Summary) -> Iterator[Row]:
     yield from _stayed(summary)
     yield Row("variables", _variables(summary))
     yield from _losses(summary)
-    yield Row(
-        "casts", "%s between float32 and %s" % (_n(summary.coverage.casts), summary.compute_dtype)
-    )
+    half = "half precision" if summary.compute_dtype == "float32" else summary.compute_dtype
+    yield Row("casts", "%s between float32 and %s" % (_n(summary.coverage.casts), half))
     yield from _claims(summary)
     if summary.reported and summary.reported.graphmp:
         yield Row(
