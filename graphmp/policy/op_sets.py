@@ -28,7 +28,6 @@ NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))  # only they 
 # Ops that call functions of the library.
 WHILES = frozenset(("StatelessWhile", "While"))
 CONDITIONALS = frozenset(("If", "StatelessIf"))
-BRANCHES = ("then_branch", "else_branch")  # the attributes that name their functions
 CHOICES = CONDITIONALS | {"Case", "StatelessCase"}  # input 0 is no argument
 PLAIN_CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
 CALLS = WHILES | CHOICES | PLAIN_CALLS | {"SymbolicGradient"}

@@ -9,10 +9,11 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set
 
 from graphmp.graph.state.quiet import is_quiet
 from graphmp.graph.structure.branches import sides as sides_of
+from graphmp.graph.structure.calls import BRANCHES
 from graphmp.graph.structure.values import array
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import FLOATS
-from graphmp.policy.op_sets import ADD_ASSIGNS, BRANCHES, CONDITIONALS
+from graphmp.policy.op_sets import ADD_ASSIGNS, CONDITIONALS
 from graphmp.verify.flags import Flags
 from graphmp.verify.formulas import Flag
 from graphmp.verify.matcher import Matcher

@@ -16,10 +16,10 @@ from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.calls import functions_by_name
+from graphmp.graph.structure.calls import BRANCHES, functions_by_name
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
-from graphmp.policy.op_sets import ARGUMENT, BRANCHES, CALLS, CHOICES, RESULT, WHILES
+from graphmp.policy.op_sets import ARGUMENT, CALLS, CHOICES, RESULT, WHILES
 from graphmp.scaling.degrees.homogeneity import Analysis, Degree, ScaledCode
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs

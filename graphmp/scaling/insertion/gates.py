@@ -25,11 +25,11 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.state.quiet import is_quiet
-from graphmp.graph.structure.calls import functions_by_name
+from graphmp.graph.structure.calls import BRANCHES, functions_by_name
 from graphmp.graph.structure.view import CONTROL, Port
 from graphmp.loss_scale.words import ONLY_FINITE
 from graphmp.policy.dtypes import BOOL, FLOATS, INT32, RESOURCE
-from graphmp.policy.op_sets import BRANCHES, CONDITIONALS, UPDATE_PREFIXES
+from graphmp.policy.op_sets import CONDITIONALS, UPDATE_PREFIXES
 from graphmp.policy.reason import FINITE_CHECK, SKIP_GATE, Reason
 from graphmp.scaling.losses.inside import RUNS
 from graphmp.scaling.losses.training_graph import TrainingGraph
