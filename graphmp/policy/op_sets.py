@@ -27,7 +27,8 @@ NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))  # only they 
 
 # Ops that call functions of the library.
 WHILES = frozenset(("StatelessWhile", "While"))
-CHOICES = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))  # input 0 is no argument
+CONDITIONALS = frozenset(("If", "StatelessIf"))
+CHOICES = CONDITIONALS | {"Case", "StatelessCase"}  # input 0 is no argument
 PLAIN_CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
 CALLS = WHILES | CHOICES | PLAIN_CALLS | {"SymbolicGradient"}
 

@@ -11,6 +11,7 @@ from typing import FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
 
 from graphmp.graph.structure.branches import sides as sides_of
 from graphmp.graph.structure.branches import source
+from graphmp.graph.structure.frames import outputs_frame
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import SWITCHES
 from graphmp.verify.calls import BodyCalls
@@ -84,9 +85,10 @@ class Checks:
 
     def lives_with(self, port: Port, flag: Port) -> bool:
         """Whether an output exists once wherever a flag does."""
-        conditions, frames = self._sides.after.conditions, self._sides.after.frames
+        conditions = self._sides.after.conditions
         there = sides_of(self._view, conditions, port) <= sides_of(self._view, conditions, flag)
-        return there and frames.get(port.node, ()) == frames.get(flag.node, ())
+        frame, own = (outputs_frame(self._view, each.node) for each in (port, flag))
+        return there and frame == own
 
     def _of(self, port: Port, where: Bindings) -> Optional[Checked]:
         """The same. `where`: bindings of templates for the loop of the flag's iteration."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set
 
+from graphmp.graph.state.quiet import is_quiet
 from graphmp.graph.structure.branches import sides as sides_of
+from graphmp.graph.structure.calls import BRANCHES
 from graphmp.graph.structure.values import array
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import FLOATS
-from graphmp.policy.op_sets import ADD_ASSIGNS
+from graphmp.policy.op_sets import ADD_ASSIGNS, CONDITIONALS
 from graphmp.verify.flags import Flags
 from graphmp.verify.formulas import Flag
 from graphmp.verify.matcher import Matcher
@@ -23,6 +25,8 @@ _INPUTS = {
     "AssignAdd": ("variable", "new"),
     "AssignSub": ("variable", "new"),
 }
+# By the branch of a conditional that has no effect, the pattern of a predicate that may choose it.
+_TAKES = {"else_branch": "takes_then", "then_branch": "takes_else"}
 _SCATTER = ("variable", "indices", "new")
 _HISTOGRAMS = {"HistogramSummary": 1}
 
@@ -82,7 +86,7 @@ class Gates:
             return self._shown(port)
         found = self._dying(name, port)
         if found is None and name in self._writes:
-            found = self._selected(name, slot, port)
+            found = self._selected(name, slot, port) or self._other_branch(name, slot, port)
         return port if found is None else found
 
     def _shown(self, port: Port) -> Port:
@@ -108,6 +112,25 @@ class Gates:
             return None
         self._matcher.keep(found)
         self._matcher.keep(neutral)
+        self.of.setdefault(name, []).append(Gate(flag, found["predicate"], found["x"], False))
+        return found["x"]
+
+    def _other_branch(self, name: str, slot: int, port: Port) -> Optional[Port]:
+        """The predicate of a conditional that else takes the branch that has no effect."""
+        node = self._view.nodes[name]
+        if slot or node.op not in CONDITIONALS:
+            return None
+        after = self._sides.after
+        quiet = [
+            key
+            for key in BRANCHES
+            if is_quiet(node.attr[key].func.name, after.library, after.op_defs.get)
+        ]
+        found = self._matcher.match(_TAKES[quiet[0]], port) if len(quiet) == 1 else None
+        flag = self._flags.of(found["predicate"], writer=name) if found is not None else None
+        if found is None or flag is None:
+            return None
+        self._matcher.keep(found)
         self.of.setdefault(name, []).append(Gate(flag, found["predicate"], found["x"], False))
         return found["x"]
 

@@ -28,3 +28,24 @@ def test_an_iteration_that_waits_for_updates_alone_is_proved(optimizer, use_reso
 
     checks = graphmp.convert(built(build)).report["checks"]
     assert [row for row in checks if row["status"] == "failed"] == []
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+def test_a_first_step_that_measures_what_leaves_a_loop_is_proved(use_resource):
+    """An Exit's output exists once, outside of its loop."""
+
+    def build():
+        with tf.variable_scope("", use_resource=use_resource):
+            w = tf.get_variable("w", (12, 1))
+        x = vectors()
+
+        def body(turn, total):
+            (gradient,) = tf.gradients(square(tf.matmul(x[4 * turn : 4 * turn + 4], w)), [w])
+            return turn + 1, total + gradient
+
+        _, total = tf.while_loop(lambda turn, _: turn < 2, body, [0, tf.zeros((12, 1))])
+        sgd().apply_gradients([(total, w)], name="train")
+
+    converted = graphmp.convert(built(build))
+    assert any("/largest_of/while/Exit" in n.name for n in converted.meta_graph.graph_def.node)
+    assert [row for row in converted.report["checks"] if row["status"] == "failed"] == []

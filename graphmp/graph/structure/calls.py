@@ -8,6 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.walk import reached
 
+BRANCHES = ("then_branch", "else_branch")  # the attributes of a conditional that name its functions
+
 
 def functions_by_name(graph_def: tf.GraphDef) -> Dict[str, Any]:
     """The functions of a graph's library."""

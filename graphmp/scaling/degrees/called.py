@@ -16,7 +16,7 @@ from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.calls import functions_by_name
+from graphmp.graph.structure.calls import BRANCHES, functions_by_name
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
 from graphmp.policy.op_sets import ARGUMENT, CALLS, CHOICES, RESULT, WHILES
@@ -51,9 +51,7 @@ class CalledFunctions:
             names = (
                 [f.name for f in node.attr["branches"].list.func] if "branches" in node.attr else []
             )
-            names = names or [
-                node.attr[branch].func.name for branch in ("then_branch", "else_branch")
-            ]
+            names = names or [node.attr[branch].func.name for branch in BRANCHES]
             found = [self._of(name, given[1:]) for name in names]
             return (
                 None

@@ -10,10 +10,11 @@ Nothing else may be missing in a skipped step.
    reference read the variable's. A write that returns the
    variable's value is computed under another name, and its own name returns the result or the
    value.
-3. A write that returns results that nothing else can provide has no gate, and is reported.
-4. Values that a step takes from the batch are checked themselves: they are written if all values
+3. A conditional of functions whose results are read takes its other branch, if that has no effect.
+4. Any other write that returns results that nothing else can provide has no gate, and is reported.
+5. Values that a step takes from the batch are checked themselves: they are written if all values
    that are written together are finite.
-5. A histogram of gradients reads 0 in place of values that aren't finite.
+6. A histogram of gradients reads 0 in place of values that aren't finite.
 """
 
 from __future__ import annotations
@@ -23,15 +24,18 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import Editor
+from graphmp.graph.state.quiet import is_quiet
+from graphmp.graph.structure.calls import BRANCHES, functions_by_name
 from graphmp.graph.structure.view import CONTROL, Port
 from graphmp.loss_scale.words import ONLY_FINITE
 from graphmp.policy.dtypes import BOOL, FLOATS, INT32, RESOURCE
-from graphmp.policy.op_sets import UPDATE_PREFIXES
+from graphmp.policy.op_sets import CONDITIONALS, UPDATE_PREFIXES
 from graphmp.policy.reason import FINITE_CHECK, SKIP_GATE, Reason
 from graphmp.scaling.losses.inside import RUNS
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
 _SELECTED = Reason(SKIP_GATE, "the old value unless the gradients are finite")
+_QUIET = Reason(SKIP_GATE, "the branch without effects unless the gradients are finite")
 _ALIVE = Reason(SKIP_GATE, "runs whether or not the update does")
 _FINITE = Reason(FINITE_CHECK, ONLY_FINITE)
 _SHOWN = Reason(FINITE_CHECK, "a histogram takes 0 for what is not finite")
@@ -88,6 +92,7 @@ class GateInsertion:
         self._finite: Dict[Tuple[str, ...], Port] = {}
         self._both: Dict[Tuple[Port, Port], Port] = {}
         self._shapes: List[Port] = []
+        self._library = functions_by_name(graph.meta_graph.graph_def)
         # writes that die, with their scopes, by flag, device and the nodes that wait for them
         self._waited: Dict[Tuple[Port, str, Tuple[str, ...]], List[Tuple[str, str]]] = {}
         self.impossible: List[str] = []
@@ -196,6 +201,8 @@ class GateInsertion:
             self._elsewhere(name, self._in_branch(name, flag, scope), scope)
         elif self._may_die(name):
             self._dead(name, self._in_branch(name, flag, scope), scope)
+        elif self._quiet_side(name):
+            self._take_quiet_side(name, flag, scope)
         else:
             self.impossible.append(name)
 
@@ -211,6 +218,26 @@ class GateInsertion:
         ):
             return True
         return not view.consumers(name) and bool(view.control_consumers(name))
+
+    def _quiet_side(self, name: str) -> str:
+        """The one branch of a conditional of functions that has no effect; else empty."""
+        node = self._graph.view.nodes[name]
+        if node.op not in CONDITIONALS or self._graph.dtype(self._now(name, 0)) != BOOL:
+            return ""
+        quiet = [
+            key
+            for key in BRANCHES
+            if is_quiet(node.attr[key].func.name, self._library, self._graph.op_defs.get)
+        ]
+        return quiet[0] if len(quiet) == 1 else ""
+
+    def _take_quiet_side(self, name: str, flag: Port, scope: str) -> None:
+        """Let a conditional take the branch that has no effect unless a flag is true."""
+        predicate, op = self._now(name, 0), "LogicalAnd"
+        if self._quiet_side(name) == BRANCHES[0]:
+            flag, op = self._add(scope + "/skipped", "LogicalNot", [flag], name), "LogicalOr"
+        taken = self._add(scope + "/taken", op, [flag, predicate], name, _QUIET)
+        self._editor.connect(name, 0, taken)
 
     def histogram(self, name: str) -> None:
         """Replace values that aren't finite by 0 for a HistogramSummary.
