@@ -50,7 +50,7 @@ def another_variable(nodes):
 
 
 def one_is_not_checked(nodes):
-    for name in ("AddN", "stack"):
+    for name in ("small", "stack"):
         flag = nodes["graphmp/loss_scale/" + name]
         flag.input[1] = flag.input[0]
 
