@@ -394,3 +394,12 @@ def test_what_is_allowed(name, source):
 @pytest.mark.unit
 def test_a_missing_docstring_is_found():
     assert problems("graphmp.config", "x = 1") == ["has no docstring"]
+
+
+def test_no_test_imports_from_another():
+    """Shared helpers lie in tests/support."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                last = (node.module or "").split(".")[-1]
+                assert not last.startswith("test_"), (path.name, node.module)

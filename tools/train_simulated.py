@@ -14,7 +14,8 @@ same made-up batches and prints JSON. They agree if the median cosine between th
 variables is at least 0.99, or within 0.02 of `cosine` in ROWS, the similarity that another
 conversion achieves. Where it is below, the pair is trained again with other loss scales, powers of
 two, and the mean counts: exact arithmetic gives the same for all of them, rounding doesn't, and in
-networks that amplify it one run tells little. One line per graph.
+networks that amplify it one run tells little. With a dynamic scale, which finds its own start, it
+is trained again as it is: threads add up in another order each time. One line per graph.
 
 Exit status: 0; 1 if a graph does not train alike or takes longer than --seconds; 2 for bad usage.
 If the original can't be trained on made-up batches, its line only says so.
@@ -29,7 +30,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
@@ -54,13 +55,13 @@ def main(argv: Optional[List[str]] = None) -> int:
         if args.peer
         else {}
     )
-    status = 0
+    status, is_dynamic = 0, flags.get("loss_scale") == "dynamic"
     for path in map(pathlib.Path, (word for word in args.graphs if "=" not in word)):
         agrees, words = judged(
             lambda changed, path=path: trained(
                 path, {**flags, **changed}, args.train_pair, args.seconds
             ),
-            "loss_scale_initial" if flags.get("loss_scale") == "dynamic" else "loss_scale",
+            [{} if is_dynamic else {"loss_scale": str(scale)} for scale in SCALES],
             peers.get(path.name),
         )
         print("%s: %s" % (path.name, words), flush=True)
@@ -123,20 +124,22 @@ def trained(
 
 
 def judged(
-    train: Callable[[Dict[str, str]], Optional[Row]], scale: str, peer: Optional[float]
+    train: Callable[[Dict[str, str]], Optional[Row]],
+    again: Sequence[Dict[str, str]],
+    peer: Optional[float],
 ) -> Tuple[bool, str]:
-    """Whether a pair trains alike, if need be on average over loss scales, and the reason.
+    """Whether a pair trains alike, if need be on average over several runs, and the reason.
 
     Args:
         train: trains the pair with some flags changed.
-        scale: the flag that sets a loss scale.
+        again: the changed flags of each further run, if the first isn't enough.
         peer: the median cosine of another conversion.
     """
     row = train({})
     agrees, words = verdict(row, peer)
     if agrees or not trains(row):
         return agrees, words
-    rows = [row] + [train({scale: str(value)}) for value in SCALES]
+    rows = [row] + list(map(train, again))
     failed = [each for each in rows if not trains(each)]
     if failed:
         return verdict(failed[0], peer)

@@ -36,8 +36,8 @@ def sums_of_squares(graph: TypedGraph, policy: Policy) -> Dict[int, Reason]:
         read = [_source(graph, port) for port in graph.view.inputs(name)]
         if len(read) != 2 or read[0][0] != read[1][0]:
             continue
-        from_last = _added_axes(node, read)
-        if from_last and not (from_last == {1} and _are_scores(graph, policy, name)):
+        axes = _added_axes(node, read)
+        if axes and not (axes == {1} and _are_scores(graph, policy, name)):
             words = "%s of %s with itself adds up squares" % (node.op, read[0][0].node)
             found.update((unit, Reason(DENY, words)) for unit in graph.units_of(name))
     return found

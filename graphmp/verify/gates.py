@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set
 
-from graphmp.graph.state.quiet import is_quiet
+from graphmp.graph.state.quiet import quiet_branch
 from graphmp.graph.structure.branches import sides as sides_of
-from graphmp.graph.structure.calls import BRANCHES
 from graphmp.graph.structure.values import array
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import FLOATS
-from graphmp.policy.op_sets import ADD_ASSIGNS, CONDITIONALS
+from graphmp.policy.op_sets import ADD_ASSIGNS
 from graphmp.verify.flags import Flags
 from graphmp.verify.formulas import Flag
 from graphmp.verify.matcher import Matcher
@@ -94,12 +93,16 @@ class Gates:
         return port if found is None else found["x"]
 
     def _dying(self, name: str, port: Port) -> Optional[Port]:
-        found = self._matcher.match("taken", port)
+        return self._gated(name, "taken", port, dies=True)
+
+    def _gated(self, name: str, template: str, port: Port, dies: bool) -> Optional[Port]:
+        """The value that a gate lets through; None if no gate of this template and a flag is there."""
+        found = self._matcher.match(template, port)
         flag = self._flags.of(found["predicate"], writer=name) if found is not None else None
         if found is None or flag is None:
             return None
         self._matcher.keep(found)
-        self.of.setdefault(name, []).append(Gate(flag, found["predicate"], found["x"], True))
+        self.of.setdefault(name, []).append(Gate(flag, found["predicate"], found["x"], dies))
         return found["x"]
 
     def _selected(self, name: str, slot: int, port: Port) -> Optional[Port]:
@@ -117,22 +120,11 @@ class Gates:
 
     def _other_branch(self, name: str, slot: int, port: Port) -> Optional[Port]:
         """The predicate of a conditional that else takes the branch that has no effect."""
-        node = self._view.nodes[name]
-        if slot or node.op not in CONDITIONALS:
-            return None
         after = self._sides.after
-        quiet = [
-            key
-            for key in BRANCHES
-            if is_quiet(node.attr[key].func.name, after.library, after.op_defs.get)
-        ]
-        found = self._matcher.match(_TAKES[quiet[0]], port) if len(quiet) == 1 else None
-        flag = self._flags.of(found["predicate"], writer=name) if found is not None else None
-        if found is None or flag is None:
-            return None
-        self._matcher.keep(found)
-        self.of.setdefault(name, []).append(Gate(flag, found["predicate"], found["x"], False))
-        return found["x"]
+        quiet = (
+            "" if slot else quiet_branch(after.view.nodes[name], after.library, after.op_defs.get)
+        )
+        return self._gated(name, _TAKES[quiet], port, dies=False) if quiet else None
 
     def _neutral(self, name: str, slot: int, found: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         """The match of the value in a skipped step; None if writing it would change something."""

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.rewrite.test_positions import between
-from tests.support.painting import assert_close, converted, decide, half_nodes, placeholders
+from tests.support.painting import (
+    assert_close,
+    between,
+    converted,
+    decide,
+    half_nodes,
+    placeholders,
+)
 
 
 def mean(x):

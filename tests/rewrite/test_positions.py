@@ -6,30 +6,18 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.support.painting import assert_close, built, converted, decide, half_nodes, placeholders
+from tests.support.painting import (
+    assert_close,
+    between,
+    converted,
+    decide,
+    half_nodes,
+    placeholders,
+)
 
 RANDOM = np.random.RandomState(0)
-KERNEL = np.linalg.qr(RANDOM.normal(size=(16, 16)))[0].astype(np.float32)
 TABLE = RANDOM.rand(1024).astype(np.float32)
 IMAGE = RANDOM.rand(64, 64, 2).astype(np.float32)
-
-
-def between(idiom):
-    """A graph in which an idiom's value leads from one matmul to another; loops as nodes."""
-
-    def build():
-        x = tf.placeholder(tf.float32, [32, 16], "x")
-        h = tf.matmul(x, KERNEL, name="h")
-        value = tf.reshape(idiom(h), [32, -1], name="value")
-        tf.matmul(value, np.ones([value.shape[1], 4], np.float32), name="y")
-
-    is_functional = tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
-    try:
-        return built(build)
-    finally:
-        if is_functional:
-            tf.enable_control_flow_v2()
 
 
 def interpolated(x, floor=tf.floor):

@@ -6,9 +6,13 @@ import sys
 
 import pytest
 
-from tests.session.test_run import LOOP, TRAIN, finished, folder, forked, run
+from tests.support.run_scripts import LOOP, TRAIN, finished, forked, run
 
-__all__ = ["folder"]  # a fixture
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 GRAPHS = """

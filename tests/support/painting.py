@@ -19,6 +19,7 @@ from graphmp.rewrite import pipeline
 from graphmp.rewrite.paint import HALF
 from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support import tiny
+from tests.support.control_flow import control_flow
 
 HALF_NAMES = {tiny.FLOAT16: "float16", tiny.BFLOAT16: "bfloat16"}
 SIZE = 4  # every chain's tensors are SIZE x SIZE
@@ -160,6 +161,20 @@ def built(build: Callable[[], Any]) -> tf.MetaGraphDef:
         tf.set_random_seed(1)
         build()
         return tf.train.export_meta_graph()
+
+
+def between(idiom: Callable[[Any], Any]) -> tf.MetaGraphDef:
+    """A graph in which an idiom's value leads from one matmul to another; loops as nodes."""
+    kernel = np.linalg.qr(np.random.RandomState(0).normal(size=(16, 16)))[0].astype(np.float32)
+
+    def build() -> None:
+        x = tf.placeholder(tf.float32, [32, 16], "x")
+        h = tf.matmul(x, kernel, name="h")
+        value = tf.reshape(idiom(h), [32, -1], name="value")
+        tf.matmul(value, np.ones([value.shape[1], 4], np.float32), name="y")
+
+    with control_flow(False):
+        return built(build)
 
 
 def nodes(meta_graph: tf.MetaGraphDef) -> Dict[str, Any]:

@@ -24,12 +24,12 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import Editor
-from graphmp.graph.state.quiet import is_quiet
+from graphmp.graph.state.quiet import quiet_branch
 from graphmp.graph.structure.calls import BRANCHES, functions_by_name
 from graphmp.graph.structure.view import CONTROL, Port
 from graphmp.loss_scale.words import ONLY_FINITE
 from graphmp.policy.dtypes import BOOL, FLOATS, INT32, RESOURCE
-from graphmp.policy.op_sets import CONDITIONALS, UPDATE_PREFIXES
+from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.policy.reason import FINITE_CHECK, SKIP_GATE, Reason
 from graphmp.scaling.losses.inside import RUNS
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -222,14 +222,8 @@ class GateInsertion:
     def _quiet_side(self, name: str) -> str:
         """The one branch of a conditional of functions that has no effect; else empty."""
         node = self._graph.view.nodes[name]
-        if node.op not in CONDITIONALS or self._graph.dtype(self._now(name, 0)) != BOOL:
-            return ""
-        quiet = [
-            key
-            for key in BRANCHES
-            if is_quiet(node.attr[key].func.name, self._library, self._graph.op_defs.get)
-        ]
-        return quiet[0] if len(quiet) == 1 else ""
+        quiet = quiet_branch(node, self._library, self._graph.op_defs.get)
+        return quiet if quiet and self._graph.dtype(self._now(name, 0)) == BOOL else ""
 
     def _take_quiet_side(self, name: str, flag: Port, scope: str) -> None:
         """Let a conditional take the branch that has no effect unless a flag is true."""
