@@ -96,7 +96,7 @@ class Gates:
         return self._gated(name, "taken", port, dies=True)
 
     def _gated(self, name: str, template: str, port: Port, dies: bool) -> Optional[Port]:
-        """The value that a gate lets through; None if no gate of this template and a flag is there."""
+        """The value that a gate of a template lets through; None without such a gate of a flag."""
         found = self._matcher.match(template, port)
         flag = self._flags.of(found["predicate"], writer=name) if found is not None else None
         if found is None or flag is None:
