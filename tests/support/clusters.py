@@ -28,8 +28,9 @@ import tensorflow.compat.v1 as tf
 made, waited = tf.train.SessionManager.__init__, tf.train.SessionManager.wait_for_session
 def __init__(self, *args, **kwargs):
     made(self, *args, **dict(kwargs, recovery_wait_secs=0.2))
+folders = [arg.partition("=")[2] for arg in sys.argv if arg.startswith("--checkpoint_dir=")]
 def wait_for_session(self, *args, **kwargs):
-    while "--checkpoint_dir=state" in sys.argv and not os.path.exists("state/checkpoint"):
+    while folders and not os.path.exists(os.path.join(folders[-1], "checkpoint")):
         time.sleep(0.05)
     return waited(self, *args, **kwargs)
 tf.train.SessionManager.__init__ = __init__
