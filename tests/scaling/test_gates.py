@@ -8,8 +8,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
-from graphmp.scaling.insertion import gates
-from graphmp.scaling.insertion.gates import GateInsertion
+from graphmp.scaling.gates.insertion import GateInsertion
+from graphmp.scaling.gates.neutral_values import NEUTRAL
 from graphmp.tf_hooks.op_definitions import registered
 from tests.support.scaled import BAD, GOOD, OWN, changed, session
 from tests.support.scaled import built as with_optimizer
@@ -52,10 +52,10 @@ def test_without_any_one_gate_a_skipped_step_writes(optimizer, sparse, use_resou
 def test_neutral_values_go_into_the_inputs_that_are_written():
     """By the input names in op definitions, for references and resources."""
     known = 0
-    for op, neutral in gates._NEUTRAL.items():
+    for op, neutral in NEUTRAL.items():
         for name in (op, "Resource" + op, op + "VariableOp", "%sVariableOp" % op):
             definition = registered(name)
             if definition is not None:
                 assert definition.input_arg[neutral.slot].name in ("value", "delta", "updates")
                 known += 1
-    assert known > 2 * len(gates._NEUTRAL) - 4
+    assert known > 2 * len(NEUTRAL) - 4

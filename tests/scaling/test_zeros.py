@@ -7,7 +7,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.scaling.degrees.zeros import Zeros
-from graphmp.scaling.losses.discovery import Floats, discover
+from graphmp.scaling.losses.discovery.searched import Floats
+from graphmp.scaling.losses.discovery.seeds import discover
 from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support.painting import built
 

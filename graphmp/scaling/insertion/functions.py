@@ -15,10 +15,10 @@ from graphmp.naming import in_body
 from graphmp.policy.dtypes import BOOL, FLOAT32
 from graphmp.policy.op_sets import WHILES
 from graphmp.policy.reason import FINITE_CHECK, SCALE, Done, Reason
+from graphmp.scaling.gates.insertion import IMPOSSIBLE, GateInsertion
 from graphmp.scaling.insertion.arithmetic import Arithmetic
 from graphmp.scaling.insertion.checkpoints import ScaleState
 from graphmp.scaling.insertion.fragment import Fragment
-from graphmp.scaling.insertion.gates import IMPOSSIBLE, GateInsertion
 from graphmp.scaling.insertion.inserted import Inserted, add_inner, doubts, row_of
 from graphmp.scaling.insertion.scaled import given_to_calls, scale_losses, splice, states_outside
 from graphmp.scaling.insertion.threads import (

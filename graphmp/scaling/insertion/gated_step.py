@@ -8,8 +8,8 @@ from graphmp.errors import warning
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.branches import Conditions
 from graphmp.graph.structure.view import Port
+from graphmp.scaling.gates.insertion import IMPOSSIBLE, GateInsertion
 from graphmp.scaling.insertion.arithmetic import Arithmetic
-from graphmp.scaling.insertion.gates import IMPOSSIBLE, GateInsertion
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.skip_plan import SkipPlan
 
@@ -56,15 +56,13 @@ def gate(
     for name in outside:
         if name not in plan.by_value:
             gates.by_flag(name, flags[name])
-    finite = {
-        names: gates.all_finite(names)
-        for names in sorted(set(plan.by_value.values()), key=lambda names: (len(names), names))
-    }
+    for names in sorted(set(plan.by_value.values()), key=lambda names: (len(names), names)):
+        gates.all_finite(names)
     for name, names in plan.by_value.items():
         if name in outside:
-            gates.by_flag(name, gates.both(flags[name], finite[names], name))
+            gates.by_flag_and_value(name, flags[name], names)
         else:
-            gates.by_value(name, finite[names])
+            gates.by_value(name, names)
     for name in plan.in_loops:
         gates.in_loop(name)
     for name in _histograms(graph):

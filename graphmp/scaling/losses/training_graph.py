@@ -31,7 +31,8 @@ from graphmp.policy.op_sets import (
 from graphmp.scaling.degrees.called import CalledFunctions, Results
 from graphmp.scaling.degrees.homogeneity import Degree
 from graphmp.scaling.losses.allreduce import AllReduces
-from graphmp.scaling.losses.discovery import Discovered, Floats, discover
+from graphmp.scaling.losses.discovery.searched import Floats
+from graphmp.scaling.losses.discovery.seeds import Discovered, discover
 from graphmp.scaling.losses.inside import OpenBody, opened
 from graphmp.scaling.losses.returned import calls_of, taking
 from graphmp.tf_hooks.op_defs import UNKNOWN, OpDefs, PortType, Signature

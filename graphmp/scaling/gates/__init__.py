@@ -1,0 +1,1 @@
+"""Gates: what keeps a skipped step from writing."""
