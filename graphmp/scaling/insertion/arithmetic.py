@@ -5,18 +5,14 @@ They are built by the same functions as the recipe's.
 
 from __future__ import annotations
 
-import functools
 from types import MappingProxyType
 from typing import (
     AbstractSet,
     Any,
-    Callable,
     Dict,
-    Iterable,
     Iterator,
     List,
     Mapping,
-    NamedTuple,
     Optional,
     Sequence,
     Tuple,
@@ -31,26 +27,18 @@ from graphmp.graph.state.devices import machine
 from graphmp.graph.structure.branches import Conditions
 from graphmp.graph.structure.view import Consumer, Port
 from graphmp.loss_scale import scales
-from graphmp.loss_scale.gradients import all_finite, all_finite_by_sums, clip, unscale
-from graphmp.policy.dtypes import BOOL, FLOAT32, HALF
-from graphmp.scaling.insertion.carried import Branch, Frame, alive, carried, entered, taken
+from graphmp.loss_scale.gradients import unscale
+from graphmp.policy.dtypes import FLOAT32, HALF
+from graphmp.scaling.insertion.carried import entered
+from graphmp.scaling.insertion.clipping import Clipping, entries
+from graphmp.scaling.insertion.finite_check import FiniteCheck, outside_of_loops
 from graphmp.scaling.insertion.first_step import FirstStep
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.insertion.moved_gradients import computed_elsewhere
-from graphmp.scaling.insertion.threads import flag_output
+from graphmp.scaling.insertion.places import OUTSIDE, Places
 from graphmp.scaling.losses.model import GradientScope, Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.fetched_gradients import copies_unscaled
-
-
-class _Place(NamedTuple):
-    """The loops, and the sides of conditionals, in which gradients are taken."""
-
-    loops: Tuple[str, ...]
-    sides: Conditions
-
-
-_OUTSIDE = _Place((), frozenset())
 
 
 class Arithmetic:
@@ -67,9 +55,7 @@ class Arithmetic:
         finite: name of the finite check; empty without one.
         clip: name scope of the clip; empty without one.
         first_step: what a first step measures; None if it is like other steps.
-        clipped_apart: whether each tower's gradients are clipped separately.
-        unclipped: whether gradients are taken in iterations, or in a function, so that the complete
-            gradients aren't known outside.
+        clipped: the clipped gradients; None without a clip.
     """
 
     def __init__(
@@ -116,12 +102,8 @@ class Arithmetic:
         self.divisions: Dict[Port, Any] = {}
         self._in_loops: Dict[Tuple[str, ...], scales.NoLossScale] = {}
         self._connections: List[Tuple[str, int, Any]] = []
-        self._at_entries: List[Tuple[str, int, Any]] = []
-        self.clipped_apart = self.unclipped = False
-        self._updated = frozenset.intersection(
-            *(graph.conditions.get(name, frozenset()) for name in loss.direct)
-        )
-        self._always = self._sides_of_step()
+        self.clipped: Optional[Clipping] = None
+        self._places = Places(graph, part, loss, scope)
         self._keep_fetched(kept)
         with self._part.building():
             with tf.device(machine(graph.places.of(loss.direct[0]))):
@@ -151,7 +133,16 @@ class Arithmetic:
             flag = self._adapted(finite)
             self.given = dict(self._given_to_calls())
             self.first_step = self._first_step()
-            self._clip()
+            if self._config.clip_norm and self._given is None:
+                self.clipped = Clipping(
+                    self._graph,
+                    self._loss,
+                    self._places,
+                    self._config.clip_norm,
+                    self._scope,
+                    self._result,
+                )
+                self._results.update(self.clipped.results)
             self._connect_readers()
         self._connect()
         self.waits = {
@@ -168,7 +159,7 @@ class Arithmetic:
         )
         self.clip = (
             "graphmp/%s/clip_by_global_norm" % self._scope
-            if self._config.clip_norm and self._given is None and not self.unclipped
+            if self.clipped and not self.clipped.nowhere
             else ""
         )
         self.unscaled = [
@@ -182,16 +173,16 @@ class Arithmetic:
 
         The flag waits until the dynamic scale has been adapted.
         """
-        if self._always <= sides:
+        if self._places.always <= sides:
             return self._part.port(self._flag)
         if self._flag_outside is None:
             with self._part.building(), own_scope(self._scope), tf.device(self.scale.device):
-                self._flag_outside = alive(self._flag, self._branches(self._always, ()))
+                self._flag_outside = self._places.seen_by_all(self._flag)
         return self._part.port(self._flag_outside)
 
     def always_trains(self, sides: Conditions) -> bool:
         """Whether its updates run on some sides of conditionals, if their step isn't skipped."""
-        return self._updated <= sides
+        return self._places.updated <= sides
 
     def trained_on(self, sides: Conditions) -> Port:
         """As `flag_on`, but false where a conditional doesn't take the branch of its updates."""
@@ -199,96 +190,20 @@ class Arithmetic:
             return self.flag_on(sides)
         if self._trained is None:
             with self._part.building(), own_scope(self._scope), tf.device(self.scale.device):
-                flag = taken(self._flag, self._branches(self._updated - self._always, ()))
-                self._trained = alive(flag, self._branches(self._updated, ()), elsewhere=False)
+                self._trained = self._places.trained(self._flag)
         return self._part.port(self._trained)
 
-    def _outside(self) -> List[Port]:
-        """The values to check, outside of loops.
-
-        For values computed in loops, the outputs of the loops.
-        """
-        looped = self._graph.looped
-        return list(
-            self._loss.arrivals
-            or [
-                *(port for port in self._loss.checked if not looped(port.node)),
-                *self._loss.emerging,
-            ]
-        )
-
     def _all_finite(self) -> Any:
-        """Whether all values are finite; those in a loop or branch are checked there."""
-        looped = (
-            ()
-            if self._loss.arrivals
-            else (port for port in self._loss.checked if self._graph.looped(port.node))
+        check = FiniteCheck(
+            self._graph,
+            self._part,
+            self._loss,
+            self._places,
+            self._flags,
+            self._scope,
+            self.scale.device,
         )
-        places: Dict[_Place, List[Port]] = {}
-        for port in [*self._outside(), *looped]:
-            places.setdefault(self._place(port), []).append(port)
-        found = []
-        always = places.pop(_OUTSIDE, ())
-        if always:
-            known = self._graph.sizes_of_gradients(self._loss.direct)
-            sizes = [known.get(port) for port in always]
-            tensors = [self._result(port) for port in always]
-            found.append(all_finite_by_sums(tensors, self._scope, self.scale.device, sizes))
-        flags = [
-            self._flag_at(place, functools.partial(self._finite_at, place, ports))
-            for place, ports in places.items()
-        ]
-        flags += [self._returned_flag(scope.call) for scope in self._loss.scopes if scope.call]
-        if not flags:
-            return found[0]
-        with own_scope(self._scope), tf.device(self.scale.device):
-            return tf.reduce_all(tf.stack(found + flags), name="all_finite")
-
-    def _sides_of_step(self) -> Conditions:
-        """The sides of conditionals that all updates require, and some gradient too.
-
-        Nothing is checked on the other sides.
-        """
-        ports = [
-            *self._loss.arrivals,
-            *self._loss.checked,
-            *(Port(scope.call, 0) for scope in self._loss.scopes if scope.call),
-        ]
-        paths = ((port, self._graph.loops(port.node)[:1]) for port in ports)
-        sides = (
-            self._graph.sides_of_loop(path) if path else self._graph.sides(port)
-            for port, path in paths
-        )
-        return frozenset().union(*sides) & self._updated
-
-    def _place(self, port: Port) -> _Place:
-        """The place of an output, without sides of conditionals that the whole step requires."""
-        loops, sides = self._graph.loops(port.node), self._graph.sides(port)
-        return _Place(loops, sides if loops else sides - self._always)
-
-    def _finite_at(self, place: _Place, ports: Sequence[Port]) -> Any:
-        scope, device = (
-            (self._scope + "/in_loop", "")
-            if place.loops
-            else (self._scope + "/in_branch", self.scale.device)
-        )
-        return all_finite([self._result(port) for port in ports], scope, device)
-
-    def _flag_at(self, place: _Place, flag: Callable[[], Any]) -> Any:
-        """A flag made in a place, as seen outside of its loops and branches."""
-        branches = self._branches(place.sides, place.loops)
-        if place.loops:
-            return carried(self._frames(place.loops), lambda: alive(flag(), branches), self._scope)
-        found = flag()
-        with own_scope(self._scope + "/in_branch"), tf.device(self.scale.device):
-            return alive(found, branches)
-
-    def _returned_flag(self, call: str) -> Any:
-        """The future flag of a call of a gradient-taking function."""
-        port = self._flags.get(call) or Port(
-            call, flag_output(self._graph.view.nodes[call], len(self._graph.outputs(call)))
-        )
-        return self._flag_at(self._place(Port(call, 0)), lambda: self._part.input(port, BOOL))
+        return check.flag(self._result)
 
     def _given_to_calls(self) -> Iterator[Tuple[str, str]]:
         for call in (scope.call for scope in self._loss.scopes if scope.call):
@@ -296,56 +211,16 @@ class Arithmetic:
             if isinstance(scale, scales.FixedLossScale):
                 yield call, str(self._part.port(scale.in_step))
 
-    def _frames(self, loops: Tuple[str, ...]) -> List[Frame]:
-        """The loops of a path, as inputs of the inserted part."""
-        found = []
-        for depth, name in enumerate(loops):
-            path = loops[: depth + 1]
-            sides = self._graph.sides_of_loop(path)
-            condition = self._part.input(Port(self._graph.loop_conditions[path], 0), BOOL)
-            found.append(
-                Frame(
-                    name,
-                    self._graph.parallel_iterations[name],
-                    condition,
-                    self._branches(sides if depth else sides - self._always, path[:-1]),
-                )
-            )
-        return found
-
-    def _branches(self, sides: Conditions, loops: Tuple[str, ...]) -> List[Branch]:
-        """Sides of conditionals, innermost first, as inputs of the inserted part.
-
-        For values inside loops.
-        """
-        around = {side: self._graph.sides(side[0]) for side in sides}
-        found: Dict[Tuple[Port, int], Branch] = {}
-        for side in sorted(sides, key=lambda side: (len(around[side]), side)):
-            apart = tuple(
-                branch
-                for other, branch in reversed(list(found.items()))
-                if other not in around[side]
-            )
-            predicate = self._part.input(side[0], BOOL)
-            inner = self._frames(loops)[len(self._graph.loops(side[0].node)) :]
-            found[side] = Branch(
-                entered(inner, predicate, self._scope) if inner else predicate, side[1], apart
-            )
-        return list(reversed(list(found.values())))
-
     def _first_step(self) -> Optional[FirstStep]:
         if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
             return None
-        ports = self._outside()
-        checked = [
-            self._part.port(self._result(port)) for port in ports if self._place(port) == _OUTSIDE
-        ]
+        ports = outside_of_loops(self._graph, self._loss)
+        outside = [port for port in ports if self._places.of(port) == OUTSIDE]
+        checked = [self._part.port(self._result(port)) for port in outside]
         if len(checked) < len(ports):  # values from a branch are checked behind it
-            checked += [
-                port
-                for port in (self._graph.view.inputs(name)[slot] for name, slot in self._entries())
-                if self._place(port) == _OUTSIDE
-            ]
+            kernels = entries(self._graph, self._loss)
+            taken = (self._graph.view.inputs(name)[slot] for name, slot in kernels)
+            checked += [port for port in taken if self._places.of(port) == OUTSIDE]
         elsewhere = (
             self._loss.arrivals or self._loss.reduced
         )  # gradient code runs in another step, or has other values in other processes
@@ -431,7 +306,7 @@ class Arithmetic:
         if not loops or not isinstance(self.scale, scales.FixedLossScale):
             return self.scale
         if loops not in self._in_loops:
-            tensor = entered(self._frames(loops), self.scale.in_step, self._scope)
+            tensor = entered(self._places.frames(loops), self.scale.in_step, self._scope)
             self._in_loops[loops] = scales.EnteredLossScale(self.scale.scope, tensor)
         return self._in_loops[loops]
 
@@ -491,48 +366,6 @@ class Arithmetic:
         ), tf.device(self.scale.device):
             return tf.identity(finite, name="finite")
 
-    def _clip(self) -> None:
-        if not self._config.clip_norm or self._given is not None:
-            return
-        in_turns = bool(self._loss.emerging or any(scope.call for scope in self._loss.scopes))
-        in_turns = in_turns or len({self._place(port) for port in self._loss.gradients}) > 1
-        entries = self._entries()
-        if self._loss.arrivals and not self._loss.fetched:
-            self._clip_ports(self._loss.arrivals)
-        elif (
-            self._loss.fetched or self._loss.reduced or self._loss.added_up or in_turns
-        ) and entries:
-            self._clip_entries(entries)
-        elif in_turns:
-            self.unclipped = True
-        elif self._loss.reduced:
-            self._clip_ports(self._loss.checked)
-        elif self._loss.added_up:
-            self.clipped_apart = True
-            for scope in self._loss.scopes:
-                self._clip_ports([port for port in self._loss.gradients if port in scope.leaving])
-        else:
-            self._clip_ports(self._loss.gradients)
-
-    def _entries(self) -> List[Tuple[str, int]]:
-        """The gradient inputs of update kernels; empty if some update isn't such a kernel."""
-        slots = [
-            (name, self._graph.slot_named(name, "grad", "delta")) for name in self._loss.direct
-        ]
-        return slots if all(slot >= 0 for _, slot in slots) else []
-
-    def _clip_ports(self, ports: Iterable[Port]) -> None:
-        ports = list(dict.fromkeys(ports))
-        tensors = [self._result(port) for port in ports]
-        self._results.update(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
-
-    def _clip_entries(self, entries: List[Tuple[str, int]]) -> None:
-        read = {entry: self._graph.view.inputs(entry[0])[entry[1]] for entry in entries}
-        ports = list(dict.fromkeys(read.values()))
-        tensors = [self._result(port) for port in ports]
-        clipped = dict(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
-        self._at_entries = [(name, slot, clipped[port]) for (name, slot), port in read.items()]
-
     def _connect_readers(self) -> None:
         """Redirect consumers outside gradient code to the result.
 
@@ -563,7 +396,7 @@ class Arithmetic:
                         self._as_it_was(port, self.divisions[port]) if early else result,
                     )
                 )
-        self._connections.extend(self._at_entries)
+        self._connections.extend(self.clipped.at_entries if self.clipped else ())
 
     def _readers_ahead(self) -> AbstractSet[str]:
         """Gradient code, and its ancestors that no update depends on: nodes ahead of the clip."""

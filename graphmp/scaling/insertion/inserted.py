@@ -96,14 +96,14 @@ def doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str,
                 "it is not linear, and reads a list or a value of unknown type: it sees gradients "
                 "multiplied by the loss scale",
             )
-    if arithmetic.clipped_apart:
+    if arithmetic.clipped and arithmetic.clipped.apart:
         scopes = ", ".join(each.scope for each in loss.scopes)
         yield warning(
             "GMP103",
             "graphmp/" + scope,
             "the gradients of %s are clipped one scope by the other" % scopes,
         )
-    if arithmetic.unclipped:
+    if arithmetic.clipped and arithmetic.clipped.nowhere:
         scopes = ", ".join(each.scope for each in loss.scopes)
         yield warning(
             "GMP103",
