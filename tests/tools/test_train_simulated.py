@@ -122,19 +122,21 @@ def test_a_run_below_the_bound_is_replaced_by_the_mean_of_others(
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
-    "dynamic, agrees, words",
+    "median, is_dynamic, agrees, words",
     [
-        (0.99, True, "no verdict: its gradients need a dynamic scale: median cosine 0.9900 of 4"),
-        (0.97, False, "by fixed scales"),
-        (None, False, "by fixed scales"),
+        (0.99, False, True, "no verdict: its gradients need a dynamic scale: median cosine 0.9900"),
+        (0.99, True, True, "median cosine 0.9900 of 4 variables, at least 0.9800, in 24 steps"),
+        (0.97, False, False, "in few steps"),
+        (0.97, True, False, "in few steps"),
+        (None, True, False, "in few steps"),
     ],
 )
-def test_a_graph_that_trains_with_a_dynamic_scale_alone_gets_no_verdict(
-    train_simulated, dynamic, agrees, words
+def test_a_pair_that_falls_short_is_trained_longer_with_a_dynamic_scale(
+    train_simulated, median, is_dynamic, agrees, words
 ):
     def train(changed):
-        assert changed == {"loss_scale": "dynamic", "steps": "12"}
-        return dynamic and dict(ALIKE, cosine=[0.1, dynamic])
+        assert changed == {"loss_scale": "dynamic", "steps": "24"}
+        return median and dict(ALIKE, cosine=[0.1, median])
 
-    found, said = train_simulated.needs_scale(train, "by fixed scales")
+    found, said = train_simulated.judged_longer(train, "in few steps", is_dynamic)
     assert found is agrees and said.startswith(words)
