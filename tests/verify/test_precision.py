@@ -155,9 +155,7 @@ def test_behind_a_clip_alone(original):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize(
-    "name", ["Square", "gradients/Square_grad/Mul", "gradients/loss_grad/truediv"]
-)
+@pytest.mark.parametrize("name", ["gradients/Square_grad/Mul", "gradients/loss_grad/truediv"])
 def test_half_where_a_policy_may_have_it(original, name):
     assert types(original, in_half(converted(original), name)).verdict == "proved"
 
