@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.support.proved import open_claims, original_and_converted
-from tests.verify.test_precision import in_half
+from tests.support.proved import in_half, open_claims, original_and_converted
 
 
 def model():
