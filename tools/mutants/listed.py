@@ -12,6 +12,7 @@ from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import FLOAT32, Subject
 
+_PASSED = ("Cast", "Identity", "Select", "SelectV2", "Switch")
 _ARITHMETIC = ("Add", "AddV2", "Maximum", "Minimum", "Mul", "RealDiv", "Sub")
 
 
@@ -46,7 +47,8 @@ def average_of_a_model_in_half(subject: Subject, random: Any) -> Optional[Plant]
     for write in subject.writes:
         if nodes[write].op not in ASSIGNS | ADD_ASSIGNS:
             continue
-        behind = subject.view.traced([write], lambda name: nodes[name].op in (*_ARITHMETIC, "Cast"))
+        through = {name for name in nodes if nodes[name].op in _ARITHMETIC + _PASSED} | {write}
+        behind = subject.view.traced([write], through.__contains__)
         for variable in subject.state.written(write):
             ahead = subject.view.descendants([variable], control=False)
             found |= {name for name in behind & ahead if nodes[name].op in _ARITHMETIC}
