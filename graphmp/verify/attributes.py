@@ -6,7 +6,7 @@ All others must be equal.
 from __future__ import annotations
 
 import re
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Container, Iterator, List, Optional, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -14,8 +14,10 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.values import compact
 from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HALF
+from graphmp.policy.op_sets import RESULT
 from graphmp.tf_hooks.op_definitions import defaults
 from graphmp.tf_hooks.op_defs import WIDER
+from graphmp.verify.sides import Fault, Sides
 
 HINTS = frozenset(
     ("_class", "_output_shapes", "_has_manual_control_dependencies")
@@ -61,6 +63,22 @@ def changed(
         if old != new and serialize(old) != serialize(new) and not _allowed(before.op, old, new):
             return "has another %s than in the original" % key
     return None
+
+
+def strange_attributes(sides: Sides, copies: Container[str]) -> Iterator[Fault]:
+    """Attributes of added nodes that their ops don't have: a kernel's label, a mark for XLA.
+
+    Copies of nodes of the original are compared with these.
+    """
+    for name in sorted(sides.added - sides.more_arguments):
+        node = sides.after.view.nodes[name]
+        definition = sides.after.op_defs.get(node.op)
+        if name in copies or definition is None or node.op == RESULT:
+            continue
+        known = {each.name for each in definition.attr}
+        for key in sorted(node.attr):
+            if key not in known and key not in HINTS:
+                yield Fault(name, "has an attribute %s, which a %s does not have" % (key, node.op))
 
 
 def without_more(old: tf.AttrValue, new: tf.AttrValue) -> tf.AttrValue:

@@ -7,10 +7,11 @@ from typing import Any, DefaultDict, Dict, FrozenSet, Iterator, Optional, Set
 
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import RESULT
+from graphmp.verify.attributes import strange_attributes
 from graphmp.verify.calls import BodyCalls
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips
-from graphmp.verify.devices import device_faults
+from graphmp.verify.devices import device_faults, placement_faults
 from graphmp.verify.effects import effect_faults
 from graphmp.verify.ends import Ends
 from graphmp.verify.erase import Erasure
@@ -68,6 +69,8 @@ class BodyFindings:
         )
         self.order.compare()
         sides.faults += [*roundings(sides, self.erasure), *device_faults(sides)]
+        sides.faults += placement_faults(sides)
+        sides.faults += strange_attributes(sides, self.erasure.copies)
         sides.faults += late_faults(sides)
         sides.faults += effect_faults(self)
         self.ends = Ends(sides)

@@ -1,5 +1,8 @@
 """A node runs nothing that it doesn't run in the original: writes, random numbers, reads, prints.
 
+Nor does it need a placeholder that it doesn't need there, or write a loss scale's state other than
+by adapting it, as one that waits for an initialiser would; groups of nodes may.
+
 A gated write runs what its flag depends on besides, and so do nodes behind it. A clipped gradient
 runs what its norm is taken of. Gradients of a loss that was multiplied wait for that of its scale,
 and so run the loss.
@@ -17,7 +20,7 @@ from graphmp.graph.structure.branches import Conditions
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.view import GraphView
-from graphmp.policy.op_sets import NEXT_ITERATIONS, READS, VARIABLE_OPS
+from graphmp.policy.op_sets import FED, NEXT_ITERATIONS, READS, VARIABLE_OPS
 from graphmp.verify.formulas import mentioned
 from graphmp.verify.gates import Gate
 from graphmp.verify.sides import Fault
@@ -33,10 +36,14 @@ class _Effects:
         sides, gates, copies = body.sides, body.gates, body.erasure.copies
         self._sides = sides
         of_scales = {name for scale in body.scales.dynamic for name in scale.adapted}
+        others = {name for name in sides.added if sides.after.state.is_write(name)}
+        others -= {*of_scales, *copies}
         self.names: List[str] = [
             *(name for name in sides.before.view.nodes if self._has_effect(name)),
             *sorted(of_scales),
+            *sorted(others),
         ]
+        self._of_groups = (1 << len(self.names) - len(others)) - 1
         self._bits = {name: 1 << place for place, name in enumerate(self.names)}
         self.before = self._run_by(sides.before.view, {}, {})
         writes = {
@@ -64,7 +71,9 @@ class _Effects:
     def _has_effect(self, name: str) -> bool:
         node = self._sides.before.view.nodes[name]
         return node.op not in _NONE and (
-            self._sides.before.is_stateful(name) or self._sides.before.state.is_write(name)
+            node.op in FED
+            or self._sides.before.is_stateful(name)
+            or self._sides.before.state.is_write(name)
         )
 
     def _run_by(
@@ -81,6 +90,8 @@ class _Effects:
             for other in (*(port.node for port in inputs), *view.controls(name)):
                 if view.nodes[other].op not in NEXT_ITERATIONS:
                     bits |= found[other]
+            if view.nodes[name].op == "NoOp":
+                bits &= self._of_groups
             found[name] = known.get(name, bits)
         return dict(found)
 
@@ -101,6 +112,7 @@ def effect_faults(body: Any) -> Iterator[Fault]:
     yield from _of_nodes(body, effects)
     yield from _of_gated_writes(body, effects)
     yield from _of_flags(body, effects)
+    yield from _of_clips(body, effects)
 
 
 def _of_nodes(body: Any, effects: _Effects) -> Iterator[Fault]:
@@ -154,6 +166,16 @@ def _of_flags(body: Any, effects: _Effects) -> Iterator[Fault]:
                 scale.finite.node,
                 "runs %s, and no write of its step does in the original" % effects.spelled(more),
             )
+
+
+def _of_clips(body: Any, effects: _Effects) -> Iterator[Fault]:
+    """Factors of clips that run more than the gradients of which the norm is taken."""
+    for factor, clip in sorted(body.clips.by_factor.items()):
+        own = functools.reduce(operator.or_, (effects.after[port.node] for port in clip.of), 0)
+        more = effects.after[factor.node] & ~own
+        if more:
+            text = "runs %s, and no gradient that it clips does"
+            yield Fault(factor.node, text % effects.spelled(more))
 
 
 def _behind_flags(body: Any, effects: _Effects, gates: Iterable[Gate]) -> int:

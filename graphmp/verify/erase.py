@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Port, parse_input
 from graphmp.graph.structure.walk import reached
-from graphmp.policy.op_sets import ADDS, IDENTITIES, MERGES
+from graphmp.policy.op_sets import ADDS, IDENTITIES, MERGES, PLACEHOLDERS
 from graphmp.verify import attributes
 from graphmp.verify.calls import BodyCalls
 from graphmp.verify.checkpoints import Checkpoints
@@ -263,7 +263,7 @@ class Erasure:
         if (
             port.output != wanted.output
             or not (before.op == after.op or are_calls)
-            or self._keeps_state(wanted.node)
+            or self._keeps_state(wanted.node, port.node)
         ):
             return False
         if attributes.changed(self._placed_like(before, after), after, are_calls) is not None:
@@ -320,14 +320,23 @@ class Erasure:
             else:
                 yield port
 
-    def _keeps_state(self, name: str) -> bool:
-        """Whether two nodes of its kind do more than one: random numbers, queues, writes.
+    def _keeps_state(self, name: str, copy: str) -> bool:
+        """Whether two nodes of a kind do more than one: random numbers, queues, writes, feeds.
 
-        A node that replaces another is no second one.
+        One that replaces another is no second one: what the other has become passes it on.
         """
-        moved = self._after.nodes[name].op == "Identity" if name in self._after.nodes else True
         before = self._sides.before
-        return not moved and (before.is_stateful(name) or before.state.is_write(name))
+        is_fed = self._before.nodes[name].op in PLACEHOLDERS
+        if not (is_fed or before.is_stateful(name) or before.state.is_write(name)):
+            return False
+        if name not in self._after.nodes:
+            return is_fed
+        if self._after.nodes[name].op != "Identity":
+            return True
+        port: Optional[Port] = self._after.inputs(name)[0]
+        while port is not None and port.node in self._sides.added and port.node != copy:
+            port = self.through(port)
+        return port is None or port.node != copy
 
     def _placed_like(self, before: tf.NodeDef, after: tf.NodeDef) -> tf.NodeDef:
         """The original's node on the device of a copy.

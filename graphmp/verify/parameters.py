@@ -12,7 +12,7 @@ from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.handles import is_argument
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, PROVED, Claim
-from graphmp.verify.sides import Side
+from graphmp.verify.sides import Side, Sides
 
 _NAME = "parameters"
 
@@ -87,11 +87,7 @@ def parameters_claim(
         found: the parameters.
         expected: as for `prove`.
     """
-    sides = bodies[0].sides
-    mark = read_mark(sides.after.meta_graph)
-    if mark == read_mark(sides.before.meta_graph):
-        mark = None  # of an earlier conversion of both
-    wanted = expected if expected is not None else mark["flags"] if mark is not None else None
+    wanted = asked_for(bodies[0].sides, expected)
     text = ", ".join(
         "%s %s" % (key, _shown(value)) for key, value in found.items() if value is not False
     )
@@ -114,6 +110,16 @@ def parameters_claim(
             ),
         )
     return Claim(_NAME, PROVED, "as %s: %s" % (source, text))
+
+
+def asked_for(sides: Sides, expected: Optional[Mapping[str, Any]]) -> Optional[Mapping[str, Any]]:
+    """The flags that are expected, or else those of the conversion's mark; None without either."""
+    if expected is not None:
+        return expected
+    mark = read_mark(sides.after.meta_graph)
+    if mark is None or mark == read_mark(sides.before.meta_graph):
+        return None  # a mark of both is that of an earlier conversion
+    return dict(mark["flags"])
 
 
 def _trains(sides: Sequence[Side]) -> bool:

@@ -25,6 +25,9 @@ _BESIDE_NODES = (
     ("the Saver", "saver_def"),
     ("the list of asset files", "asset_file_def"),
     ("the list of tags", "meta_info_def.tags"),
+    ("the version that the program gave the graph", "meta_info_def.meta_graph_version"),
+    ("what the program notes beside the graph", "meta_info_def.any_info"),
+    ("the list of other names of functions", "meta_info_def.function_aliases"),
     ("the graph of objects", "object_graph_def"),
     ("the versions of the GraphDef", "graph_def.versions"),
 )
@@ -44,6 +47,13 @@ def part_faults(body: BodyFindings) -> Iterator[Fault]:
         old, new = (_field(graph, field) for graph in (original, converted))
         if old != new:
             yield Fault(what, "is not as in the original")
+    defined = [
+        {each.name: each for each in graph.meta_info_def.stripped_op_list.op}
+        for graph in (original, converted)
+    ]
+    for op in sorted(defined[0]):
+        if defined[0][op] != defined[1].get(op):
+            yield Fault("the definition of the op %s" % op, "is not as in the original")
 
 
 def _field(meta_graph: tf.MetaGraphDef, path: str) -> Any:
@@ -51,8 +61,15 @@ def _field(meta_graph: tf.MetaGraphDef, path: str) -> Any:
     found = functools.reduce(
         lambda message, key: getattr(message, key, None), path.split("."), meta_graph
     )
-    is_list = not isinstance(found, (str, type(None))) and hasattr(found, "append")
-    return list(found) if is_list else found
+    if isinstance(found, (str, type(None))):
+        return found
+    return (
+        dict(found)
+        if hasattr(found, "items")
+        else list(found)
+        if hasattr(found, "append")
+        else found
+    )
 
 
 def _collection_faults(body: BodyFindings) -> Iterator[Fault]:
@@ -65,7 +82,9 @@ def _collection_faults(body: BodyFindings) -> Iterator[Fault]:
             continue  # all are added ones: see below
         if key not in old or key not in new:
             yield Fault("collection %s" % key, "is new" if key in new else "is gone")
-        elif old[key] != new[key] and not _may_differ(body, key, old[key], new[key]):
+        elif (
+            old[key] != new[key] or (key == tf.GraphKeys.GLOBAL_VARIABLES and body.scales.initial)
+        ) and not _may_differ(body, key, old[key], new[key]):
             yield Fault("collection %s" % key, "is not as in the original")
     if not lists_added_conditionals(body):
         yield Fault(

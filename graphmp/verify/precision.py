@@ -10,7 +10,8 @@
    the steps. No half precision leads there.
 
 3 and 4 end at the model: at a matmul or convolution, its consumers, gradient code, and
-multiplications or divisions by a scale; 4 also at the exit of a loop.
+multiplications or divisions by a scale; 4 also at the exit of a loop. What the value of a variable
+is added to on its way to a write of that variable doesn't end 4, though a matmul gave it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import (
     AbstractSet,
     Callable,
     Dict,
+    FrozenSet,
     Iterable,
     Iterator,
     Mapping,
@@ -186,7 +188,7 @@ class Precision:
         taken = self._between(sources, self._writes, lambda name: name not in mixed)
         taken |= self._between(self._counted, self._writes, self._by_element)
         for variable, writes in variables.items():
-            taken |= self._between({variable}, writes, self._by_element)
+            taken |= self._between({variable}, writes, self._by_element, self._models)
         yield from self._found(taken, "between a variable's value and a write that takes it")
 
     def _of_counts(self) -> Set[str]:
@@ -201,14 +203,19 @@ class Precision:
         return self._after.nodes[name].op in _BY_ELEMENT and self._is_outside(name)
 
     def _between(
-        self, starts: AbstractSet[str], ends: AbstractSet[str], through: Callable[[str], bool]
+        self,
+        starts: AbstractSet[str],
+        ends: AbstractSet[str],
+        through: Callable[[str], bool],
+        stops: Optional[AbstractSet[str]] = None,
     ) -> Set[str]:
         """The nodes on data paths between some nodes and others, where `through` holds.
 
-        Not through a model or a write.
+        Not through `stops`, by default a model and what reads one, or a write.
         """
+        stops = self._stops if stops is None else stops
         ahead = self._after.followed(
-            starts, lambda name: name in starts or (name not in self._stops and through(name))
+            starts, lambda name: name in starts or (name not in stops and through(name))
         )
         taken = (port.node for name in ends for port in self._taken(name))
         return self._after.traced(taken, ahead.__contains__)
@@ -227,24 +234,27 @@ class Precision:
         return frozenset(self._sides.after.state.writes)
 
     @once
+    def _models(self) -> FrozenSet[str]:
+        """Writes, matmuls and convolutions, and products with a scale."""
+        steps = (name for name, step in self._erasure.steps.items() if step is not None)
+        return frozenset((*self._writes, *steps, *self._products))
+
+    @once
+    def _products(self) -> Sequence[str]:
+        """Matmuls and convolutions."""
+        nodes = self._after.nodes
+        return [name for name, node in nodes.items() if node.op in tensor_core_ops()]
+
+    @once
     def _stops(self) -> AbstractSet[str]:
-        """Writes, matmuls and convolutions, consumers of these, and products with a scale.
+        """The same, and consumers of matmuls and convolutions.
 
         Consumers count also behind nodes that only move values.
         """
-        nodes = self._after.nodes
-        products = [name for name, node in nodes.items() if node.op in tensor_core_ops()]
-        steps = (name for name, step in self._erasure.steps.items() if step is not None)
-        return {
-            *self._writes,
-            *steps,
-            *products,
-            *(
-                consumer.node
-                for name in self._moved(products)
-                for consumer in self._after.consumers(name)
-            ),
-        }
+        moved = self._moved(self._products)
+        return self._models.union(
+            consumer.node for name in moved for consumer in self._after.consumers(name)
+        )
 
     def _moved(self, names: Sequence[str]) -> Set[str]:
         """Nodes and those that pass on their values."""

@@ -17,8 +17,9 @@ from graphmp.verify.clips import clip_faults
 from graphmp.verify.degrees import ONE, Degrees
 from graphmp.verify.functions import Functions, compared
 from graphmp.verify.half_values import half_value_faults
+from graphmp.verify.listed import listed_faults
 from graphmp.verify.names import aligned
-from graphmp.verify.parameters import parameters_claim, read_off
+from graphmp.verify.parameters import asked_for, parameters_claim, read_off
 from graphmp.verify.parts import part_faults
 from graphmp.verify.precision import Precision
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
@@ -119,7 +120,7 @@ def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequenc
         _scaled(bodies, degrees),
         _skipped(skips),
         _clipped(bodies),
-        _types(body, functions, devices),
+        _types(body, functions, devices, asked_for(body.sides, expected)),
     )
     return Proof((*claims, parameters_claim(list(bodies.values()), found, expected)), found)
 
@@ -241,7 +242,12 @@ def _clipped(bodies: Mapping[str, BodyFindings]) -> Claim:
     )
 
 
-def _types(body: BodyFindings, functions: Functions, devices: Sequence[str]) -> Claim:
+def _types(
+    body: BodyFindings,
+    functions: Functions,
+    devices: Sequence[str],
+    flags: Optional[Mapping[str, Any]],
+) -> Claim:
     half = half_nodes(body.sides)
     text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(
         half
@@ -249,10 +255,11 @@ def _types(body: BodyFindings, functions: Functions, devices: Sequence[str]) -> 
     faults = [*type_faults(body.sides, devices), *functions.type_faults]
     for function, each in {"": body, **functions.bodies}.items():
         precision = Precision(each.sides, each.erasure, each.clips.multiplied, each.gates.of)
-        faults += [
-            Fault(in_body(function, fault.node), fault.text)
-            for fault in (*precision.faults(), *half_value_faults(each.sides))
-        ]
+        found = [*precision.faults(), *half_value_faults(each.sides)]
+        named = {fault.node for fault in found}
+        by_policy = listed_faults(each.sides, each.erasure.copies, flags)
+        found += [fault for fault in by_policy if fault.node not in named]
+        faults += [Fault(in_body(function, fault.node), fault.text) for fault in found]
     return _claim("types", faults, text, half)
 
 

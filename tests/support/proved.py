@@ -10,6 +10,8 @@ from graphmp.verify import verify
 from tests.support.programs import running
 from tests.support.programs.registry import built
 
+HALF, FLOAT = tf.float16.as_datatype_enum, tf.float32.as_datatype_enum
+
 
 def converted(original, **flags):
     """The rewrite's conversion of a graph."""
@@ -87,3 +89,28 @@ class Planted:
         """Has all that reads one output read another."""
         for node in self.nodes.values():
             node.input[:] = [new if text == old else text for text in node.input]
+
+
+def in_half(graph, name):
+    """A copy of a graph in which a float32 node computes in half precision, between casts."""
+    changed = tf.MetaGraphDef()
+    changed.CopyFrom(graph)
+    nodes = {node.name: node for node in changed.graph_def.node}
+    assert nodes[name].attr["T"].type == FLOAT
+    nodes[name].attr["T"].type = HALF
+    for place, text in enumerate(nodes[name].input):
+        if not text.startswith("^") and (nodes[name].op not in ("Mean", "Sum") or place == 0):
+            nodes[name].input[place] = _cast(changed, "graphmp/down_%d" % place, text, FLOAT, HALF)
+    for node in nodes.values():
+        if node.name != name:
+            node.input[:] = ["graphmp/up" if text == name else text for text in node.input]
+    _cast(changed, "graphmp/up", name, HALF, FLOAT)
+    return changed
+
+
+def _cast(graph, name, of, source, target):
+    types = {"SrcT": tf.AttrValue(type=source), "DstT": tf.AttrValue(type=target)}
+    node = graph.graph_def.node.add(name=name, op="Cast", input=[of])
+    for key, value in types.items():
+        node.attr[key].CopyFrom(value)
+    return name

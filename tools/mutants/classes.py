@@ -15,7 +15,7 @@ HELD_OUT: Dict[str, Planter] = {}
 _ATTEMPTS = 6
 _MODULES = (
     "scaling checking gates clipping updating wiring edges constants attributes ops added casts "
-    "interface functions several held_out"
+    "listed second interface functions several held_out"
 )
 _Value = TypeVar("_Value")
 

@@ -11,7 +11,7 @@ from graphmp.graph.structure.view import Consumer, GraphView
 from graphmp.once import once
 from graphmp.policy.op_sets import VARIABLE_OPS
 
-_COLOCATION = "_class"
+COLOCATION = "_class"
 _PREFIX = "loc:@"
 _OWN = "localhost"  # the job of a session without a server
 
@@ -73,9 +73,7 @@ def _beside(view: GraphView, name: str) -> str:
     """
     node = view.nodes[name]
     classes = (
-        [text.decode() for text in node.attr[_COLOCATION].list.s]
-        if _COLOCATION in node.attr
-        else []
+        [text.decode() for text in node.attr[COLOCATION].list.s] if COLOCATION in node.attr else []
     )
     asked = [text[len(_PREFIX) :] for text in classes if text.startswith(_PREFIX)]
     return (

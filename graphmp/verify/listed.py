@@ -1,0 +1,126 @@
+"""What the conversion's policy keeps in float32, and computes in half precision all the same.
+
+The policy is that of the flags that were asked for, or else of the converted graph's mark: the
+shipped lists, and what `--force_compute` names. Nothing is looked at if nobody says what was asked
+for, with an `--op_policy` of one's own, or with `--engine_strict`, which repairs nothing.
+
+1. Ops on the list deny, but for sums of gradient code, most of which add nothing up.
+2. Softmax, LogSoftmax and Sigmoid that lead to a loss or an output, in the main graph: no matmul or
+   convolution of the forward pass depends on them.
+3. If the rewrite converted: arithmetic of the forward pass on what ops of 1 give, with only such
+   arithmetic in between: `loss * weights` ahead of a mean. Results that are bounded end it.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict, Iterator, Mapping, Optional
+
+from graphmp.graph.shapes.shapes import recorded_size
+from graphmp.graph.structure.gradient_code import gradient_nodes
+from graphmp.graph.structure.view import Port
+from graphmp.once import once
+from graphmp.patterns import matches
+from graphmp.policy.dtypes import HALF, dtype_text
+from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from graphmp.policy.policy import Policy
+from graphmp.policy.traits import BOUNDED, BOUNDED_OFF_ZERO, FORGETS_VALUES, LAST_ACTIVATIONS
+from graphmp.verify.sides import Fault, Sides, fetched, keeps_names
+
+_LOOPS = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES
+_ENDS = BOUNDED | FORGETS_VALUES | _LOOPS
+
+
+def listed_faults(
+    sides: Sides, copies: Mapping[str, str], flags: Optional[Mapping[str, Any]]
+) -> Iterator[Fault]:
+    """Such ops in one body.
+
+    Args:
+        sides: the body.
+        copies: added nodes that copy a node of the original, with that.
+        flags: the flags of the conversion; None if nobody says which.
+    """
+    if flags is None or flags.get("op_policy") or flags.get("engine_strict"):
+        return
+    found = _Listed(sides, flags)
+    for name, dtypes in sorted(sides.became_half.items()):
+        original = copies.get(name, name)
+        if original in sides.before.view.nodes and found.is_kept(original, dtypes[0]):
+            text = "is %s, and a %s computes in float32 by the policy of this conversion"
+            op = sides.before.view.nodes[original].op
+            yield Fault(name, text % (dtype_text(dtypes[0]), op))
+
+
+class _Listed:
+    """Tells which nodes of the original stay float32."""
+
+    def __init__(self, sides: Sides, flags: Mapping[str, Any]):
+        self._sides, self._view = sides, sides.before.view
+        self._forced = flags.get("force_compute") or ()
+        self._behind: Dict[str, AbstractSet[str]] = {}
+
+    def is_kept(self, name: str, dtype: int) -> bool:
+        op = self._view.nodes[name].op
+        if matches(self._forced, name):
+            return False
+        policy = Policy.default(dtype_text(dtype))
+        if name in self._behind_denied(dtype_text(dtype)):
+            return True
+        if op in policy.deny:
+            return op != "Sum" or not (name in self._gradients or self._is_indifferent(name))
+        is_last = op in LAST_ACTIVATIONS and name not in self._gradients
+        return is_last and not self._sides.before.function and name not in self._ahead
+
+    def _is_indifferent(self, name: str) -> bool:
+        """Whether a Sum adds nothing up: its result is as large as what it reads."""
+        sizes = [
+            recorded_size(self._view.nodes[port.node], port.output)
+            for port in (self._view.inputs(name)[0], Port(name, 0))
+        ]
+        return None not in sizes and sizes[0] == sizes[1]
+
+    def _behind_denied(self, dtype: str) -> AbstractSet[str]:
+        """Infer ops of the forward pass behind denied ones, through infer and clear ops alone."""
+        if not keeps_names(self._sides.after.meta_graph):
+            return frozenset()
+        if dtype not in self._behind:
+            self._behind[dtype] = self._followed(Policy.default(dtype))
+        return self._behind[dtype]
+
+    def _followed(self, policy: Policy) -> AbstractSet[str]:
+        nodes, apart = self._view.nodes, self._gradients | fetched(self._sides.before.meta_graph)
+        starts = {
+            name
+            for name, node in nodes.items()
+            if node.op in policy.deny - BOUNDED_OFF_ZERO
+            and name not in apart
+            and not matches(self._forced, name)
+        }
+
+        def goes_on(name: str) -> bool:
+            op = nodes[name].op
+            return name in starts or (
+                op in policy.infer | policy.clear
+                and op not in _ENDS
+                and name not in self._gradients
+                and not matches(self._forced, name)
+            )
+
+        found = self._view.followed(starts, goes_on)
+        return {name for name in found - starts if nodes[name].op in policy.infer}
+
+    @once
+    def _gradients(self) -> AbstractSet[str]:
+        return gradient_nodes(self._view)
+
+    @once
+    def _ahead(self) -> AbstractSet[str]:
+        """The nodes of the forward pass that a matmul or convolution of it depends on."""
+        gradients = self._gradients
+        allow = frozenset().union(*(Policy.default(dtype_text(half)).allow for half in HALF))
+        starts = {
+            name
+            for name, node in self._view.nodes.items()
+            if node.op in allow and name not in gradients
+        }
+        return self._view.traced(starts, lambda name: name not in gradients)

@@ -1,0 +1,56 @@
+"""What the conversion's policy keeps in float32 is found in half precision."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.support.proved import in_half, open_claims, original_and_converted
+
+
+def model():
+    """Weighted squares; probabilities that nothing but a caller reads; a table by averages."""
+    x = tf.placeholder(tf.float32, [4, 8], name="x")
+    weights = tf.placeholder(tf.float32, [4, 8], name="weights")
+    hidden = tf.matmul(x, tf.get_variable("kernel", [8, 8]))
+    tf.nn.softmax(hidden, name="probabilities")
+    book = tf.get_variable("book", [8, 8], trainable=False)
+    away = tf.subtract(book, tf.matmul(x, hidden, transpose_a=True), name="away")
+    tf.assign_sub(book, 0.5 * away, name="seen")
+    weighted = tf.multiply(tf.square(hidden, name="squares"), weights, name="weighted")
+    loss = tf.reduce_sum(tf.reduce_mean(weighted, 1, name="means"), name="loss")
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    return original_and_converted(model)
+
+
+BY_POLICY = ("squares", "probabilities", "weighted")
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", BY_POLICY)
+def test_half_against_the_policy(graphs, name):
+    original, converted = graphs
+    assert not open_claims(*graphs)
+    found = open_claims(original, in_half(converted, name))
+    assert found["types"].startswith("%s is float16, and a " % name)
+    assert "computes in float32 by the policy of this conversion" in found["types"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", BY_POLICY)
+def test_half_as_it_was_asked_for(graphs, name):
+    """A policy of one's own isn't known, and what is forced may be half."""
+    original, converted = graphs
+    for flags in ({"op_policy": "mine.txt"}, {"force_compute": ["^%s$" % name]}):
+        assert "types" not in open_claims(original, in_half(converted, name), flags)
+
+
+@pytest.mark.unit
+def test_an_average_of_what_a_matmul_gives(graphs):
+    original, converted = graphs
+    found = open_claims(original, in_half(converted, "away"))
+    assert "away is half precision, between a variable's value and a write" in found["types"]
