@@ -97,11 +97,10 @@ def rewrite(
     by_times = bool(config.costs) and config.loss_scale == "dynamic"
     changed, facts = _by_times(change, config, solve) if by_times else change(config, solve)
     give_back()
-    with changed.held():
-        check.check_types(
-            view_of(changed), OpDefs(changed) if changed.graph_def.library.function else op_defs
-        )
-        return Rewriting(check.loaded(meta_graph, changed), facts)
+    check.check_types(
+        view_of(changed), OpDefs(changed) if changed.graph_def.library.function else op_defs
+    )
+    return Rewriting(check.loaded(meta_graph, changed), facts)
 
 
 def _by_times(
