@@ -25,13 +25,15 @@ class once(Generic[_Value]):  # noqa: N801 - a decorator, as property is
 def remembered(function: Callable[[_Subject], _Value]) -> Callable[[_Subject], _Value]:
     """A function of an object that doesn't change; its value is stored in the object.
 
-    Callers must not change the value.
+    In its attribute `facts` if it has one, a dictionary that several objects may share. Callers
+    must not change the value.
     """
     key = "%s.%s" % (function.__module__, function.__qualname__)
 
     @functools.wraps(function)
     def found(subject: _Subject) -> _Value:
         known = subject.__dict__
+        known = known.get("facts", known)
         if key not in known:
             known[key] = function(subject)
         value: _Value = known[key]

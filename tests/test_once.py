@@ -47,3 +47,10 @@ def test_functions_of_one_object_keep_values_of_their_own():
     subject = _Subject(3)
     assert (doubled(subject), halved(subject), doubled(subject)) == ([6], [1.5], [6])
     assert (doubled.__name__, doubled.__doc__) == ("doubled", "Twice the number.")
+
+
+def test_objects_that_share_their_facts_share_values():
+    three, same = _Subject(3), _Subject(3)
+    three.facts = same.facts = {}
+    assert doubled(three) is doubled(same)
+    assert (three.calls, same.calls) == (1, 0)

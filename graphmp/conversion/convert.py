@@ -25,6 +25,7 @@ from graphmp.errors import GraphmpError
 from graphmp.gate.given import given_graph
 from graphmp.gate.reading import read_once
 from graphmp.graph.io.stored import StoredMetaGraph, stored
+from graphmp.graph.structure.view import keep_view
 from graphmp.policy import policy as policies
 from graphmp.process_memory import collector_paused, give_back
 from graphmp.tf_hooks.gradient_calls import noted
@@ -118,8 +119,9 @@ def convert(
 def _read(path: str, tag: str, stages: Stages) -> Tuple[StoredMetaGraph, str]:
     with stages.stage("read", "reading %s" % path):
         try:
-            read, digest = read_once(path, tag)
-            graph = stored(read)
+            read = read_once(path, tag)
+            graph, digest = stored(read.meta_graph), read.digest
+            keep_view(graph, read.view)
         except GraphmpError as error:
             if error.code != "GMP008" or os.path.isdir(path) or path.endswith(GRAPH_FILES):
                 raise

@@ -15,8 +15,11 @@ from graphmp.tf_hooks.op_definitions import op_definitions
 from graphmp.tf_hooks.op_defs import OpDefs
 
 
-def check(meta_graph: tf.MetaGraphDef) -> None:
+def check(meta_graph: tf.MetaGraphDef) -> GraphView:
     """Check a graph from outside, in time linear in its size; `limits.py` has the tables.
+
+    Returns:
+        The view of its nodes and edges by which it was checked.
 
     Raises:
         GraphmpError: GMP008, naming the node, the finding and the cure.
@@ -35,3 +38,4 @@ def check(meta_graph: tf.MetaGraphDef) -> None:
             "GMP008",
             "the graph has a cycle outside while loops (node %s depends on itself)" % cycle,
         )
+    return view

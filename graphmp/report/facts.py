@@ -6,7 +6,9 @@ import collections
 from typing import Any, Counter, Dict, Iterable, Mapping
 
 from graphmp.compare.review.coverage import Counts, count
+from graphmp.graph.io.stored import StoredGraphDef
 from graphmp.naming import in_body
+from graphmp.once import remembered
 from graphmp.policy.dtypes import FLOAT32, compute_dtype
 from graphmp.policy.policy import tensor_core_ops
 
@@ -19,7 +21,13 @@ def nodes_of(graph_def: Any) -> Iterable[Any]:
 
 
 def counts(graph_def: Any) -> Counts:
-    """The counts over all nodes, in one pass."""
+    """The counts over all nodes, in one pass; of a stored graph once."""
+    is_stored = isinstance(graph_def, StoredGraphDef)
+    return _counts_of_stored(graph_def) if is_stored else count(nodes_of(graph_def))
+
+
+@remembered
+def _counts_of_stored(graph_def: StoredGraphDef) -> Counts:
     return count(nodes_of(graph_def))
 
 
@@ -67,4 +75,4 @@ def left_in_float32(graph_def: Any) -> list:
 
 def casts(graph_def: Any) -> int:
     """Casts between float32 and half precision."""
-    return counts(graph_def).casts
+    return count(node for node in nodes_of(graph_def) if node.op == "Cast").casts

@@ -50,11 +50,13 @@ class StoredMetaGraph:
         graph_def: its GraphDef, also stored.
         recorded: calls of `tf.gradients` that were recorded while it was built
             (`gradient_record.py`).
+        view: the view of its main graph, once there is one (`view.view_of`).
     """
 
     def __init__(self, data: bytes, recorded: Sequence[Any] = ()):
         """`data` is the binary form of a MetaGraphDef, from `messages.serialize`."""
         self.data, self.recorded = data, recorded
+        self.view: Any = None
         self._held: Optional[tf.MetaGraphDef] = None
         self.rest = tf.MetaGraphDef()
         bounds = array("Q")

@@ -83,9 +83,10 @@ class State:
     @once
     def writes(self) -> List[str]:
         """Nodes that write a variable or an accumulator, in the graph's order, no initialisers."""
+        changing = self._view.in_graph_order(self._changes.keys() | self._ends)
         return [
             name
-            for name in self._view.nodes
+            for name in (self._view.nodes if self._library else changing)
             if name not in self.initializers and self.is_write(name)
         ]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Set, Tuple
+from typing import List, NamedTuple, Optional, Set, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.io.stored import StoredGraphDef
 from graphmp.graph.structure.values import strings
 from graphmp.graph.structure.view import GraphView
+from graphmp.once import remembered
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.op_sets import SAVES, VARIABLE_OPS
 
@@ -30,13 +32,20 @@ class Variable(NamedTuple):
     shape: Optional[Tuple[int, ...]]
 
 
-def variables(graph_def: tf.GraphDef) -> List[Variable]:
+def variables(graph_def: Union[tf.GraphDef, StoredGraphDef]) -> List[Variable]:
     """The variables in the order of the graph; those inside functions are not looked for."""
+    return _of_stored(graph_def) if isinstance(graph_def, StoredGraphDef) else _declared(graph_def)
+
+
+def _declared(graph_def: Union[tf.GraphDef, StoredGraphDef]) -> List[Variable]:
     nodes = (node for node in graph_def.node if node.op in VARIABLE_OPS)
     return [
         Variable(node.name, node.op, node.attr.get("dtype", _ABSENT).type, _shape(node))
         for node in nodes
     ]
+
+
+_of_stored = remembered(_declared)
 
 
 def float32_kept(before: tf.GraphDef, after: tf.GraphDef) -> Tuple[int, int]:

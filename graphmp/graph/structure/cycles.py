@@ -9,9 +9,11 @@ import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
 from graphmp.graph.structure.view import GraphView
+from graphmp.once import remembered
 from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS
 
 
+@remembered
 def find_cycle(view: GraphView) -> Optional[str]:
     """The first node that waits for itself, directly or indirectly; None if there is no cycle.
 

@@ -18,6 +18,7 @@ from graphmp.policy.dtypes import FLOAT32, FLOATS
 
 MOST_READ = 1 << 20  # elements of a tensor that is expanded though its file holds fewer
 MOST_WHOLE = 1 << 12  # elements of a splat that is written whole in another dtype
+_MOST_KEPT = 256  # bytes of a tensor whose elements are kept: a graph's small constants are alike
 
 
 def all_equal(node: tf.NodeDef, number: float) -> bool:
@@ -105,8 +106,23 @@ def _listed(values: np.ndarray) -> Any:
 def compact(tensor: Any) -> np.ndarray:
     """The elements of a real TensorProto, flat; the element that fills the rest occurs once.
 
-    Expanded, a few bytes may be petabytes. Of one without a type there are none.
+    Expanded, a few bytes may be petabytes. Of one without a type there are none. Equal small
+    tensors have the same elements, which can't be changed.
     """
+    if tensor.ByteSize() > _MOST_KEPT:
+        return _expanded(tensor)
+    kind: Any = type(tensor)
+    return _kept(kind, tensor.SerializeToString())
+
+
+@functools.lru_cache(maxsize=4096)
+def _kept(kind: Any, data: bytes) -> np.ndarray:
+    found = _expanded(kind.FromString(data))
+    found.flags.writeable = False
+    return found
+
+
+def _expanded(tensor: Any) -> np.ndarray:
     if not tensor.dtype:
         return np.zeros(0, np.float32)
     if tensor.tensor_content:

@@ -7,6 +7,7 @@ import functools
 import sys
 from types import MappingProxyType
 from typing import (
+    Any,
     Callable,
     Container,
     Dict,
@@ -26,7 +27,7 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.io.stored import StoredGraphDef, StoredMetaGraph, StoredNodes, not_unique
 from graphmp.graph.structure.walk import reached
-from graphmp.once import once, remembered
+from graphmp.once import once
 
 CONTROL = -1
 _MOST_DIGITS = (
@@ -80,6 +81,7 @@ class GraphView:
     Attributes:
         graph_def: the graph itself.
         nodes: its nodes by name, in the order of the graph.
+        facts: what is known of the graph (`once.remembered`), shared by the views of its forms.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class GraphView:
         """
         self.graph_def = graph_def
         self.nodes = nodes_by_name(graph_def)
+        self.facts: Dict[str, Any] = {}
         self._inputs: Dict[str, Tuple[Port, ...]] = {}
         self._controls: Dict[str, Tuple[str, ...]] = {}
         ports = _Ports(self.nodes, parse)
@@ -117,7 +120,8 @@ class GraphView:
     def over(self, graph_def: Union[tf.GraphDef, StoredGraphDef]) -> GraphView:
         """A view of the same graph in another form: parsed, stored, or a copy.
 
-        Its nodes are in the same order. What is known of its edges is shared.
+        Its nodes are in the same order. Edges and facts are shared: a form may be changed only
+        after the facts that it is asked for were found.
         """
         nodes: Mapping[str, tf.NodeDef] = (
             graph_def.nodes
@@ -125,7 +129,13 @@ class GraphView:
             else MappingProxyType(dict(zip(self.nodes, graph_def.node)))
         )
         other = GraphView.__new__(GraphView)
-        other.__dict__.update(self.__dict__, graph_def=graph_def, nodes=nodes)
+        other.__dict__.update(
+            self.__dict__,
+            graph_def=graph_def,
+            nodes=nodes,
+            _data_consumers=self._data_consumers,
+            _control_consumers=self._control_consumers,
+        )
         return other
 
     def serialized(self, name: str) -> bytes:
@@ -253,10 +263,17 @@ class GraphView:
         return {node: tuple(found) for node, found in consumers.items()}
 
 
-@remembered
 def view_of(graph: StoredMetaGraph) -> GraphView:
-    """The view of the main graph of a stored graph."""
-    return GraphView(graph.graph_def)
+    """The view of the main graph of a stored graph, the same each time."""
+    if graph.view is None:
+        graph.view = GraphView(graph.graph_def)
+    found: GraphView = graph.view
+    return found
+
+
+def keep_view(graph: StoredMetaGraph, view: GraphView) -> None:
+    """Take a view of the parsed graph as that of the stored one."""
+    graph.view = view.over(graph.graph_def)
 
 
 class _Ports(Dict[str, Port]):

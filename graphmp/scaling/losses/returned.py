@@ -147,6 +147,8 @@ def calls_of(graph_def: tf.GraphDef, names: AbstractSet[str]) -> Dict[str, Set[s
     """For each call in the main graph, the functions among `names` that it reaches."""
     library = functions_by_name(graph_def)
     found = {
-        node.name: with_called(library, functions_named(node)) & names for node in graph_def.node
+        node.name: with_called(library, named) & names
+        for node, named in ((node, called(node, library)) for node in graph_def.node)
+        if named
     }
     return {name: taken for name, taken in found.items() if taken}

@@ -15,6 +15,7 @@ from graphmp.graph.structure.frames import frames, outputs_frame
 from graphmp.graph.structure.gradient_code import find
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
+from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.once import once
 from graphmp.policy.dtypes import COMPLEX, FLOATS, RESOURCE, VARIANT
@@ -92,7 +93,9 @@ class TrainingGraph:
         )
         self.places = Places(self.view)
         self.state = State(meta_graph, self.view, op_defs.get, ends)
-        self._frames = frames(self.view)  # before an insertion changes nodes
+        for fact in (conditions, whole_order):  # before an insertion changes nodes
+            fact(self.view)
+        self._frames = frames(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.functions = frozenset(
             function.signature.name for function in meta_graph.graph_def.library.function
