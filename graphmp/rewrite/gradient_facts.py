@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Optional, Set
 
+from graphmp.graph.shapes.probabilities import probabilities
 from graphmp.graph.shapes.shapes import recorded_size
 from graphmp.graph.shapes.symbolic_shapes import SymbolicShapes
 from graphmp.graph.state.steady_variables import steady_variables
@@ -87,15 +88,17 @@ class GradientFacts:
     def _varying_nodes(self) -> Set[str]:
         """Nodes that depend on a variable or a floating-point placeholder.
 
-        They may have gradients.
+        They may have gradients. Nobody takes those of a dropout's probability.
         """
         if self._varying is None:
             view = self._graph.view
+            fixed = probabilities(view)
             sources = [
                 name
                 for name in view.nodes
                 if not view.inputs(name)
                 and view.nodes[name].op != "Const"
+                and name not in fixed
                 and self._has_gradient(name)
             ]
             self._varying = view.followed(

@@ -3,8 +3,9 @@
 `x [?, 768]`, `tanh(x) [?, 768]`, `x * tanh(x)`: one symbol denotes all three unknown dimensions,
 so that the sums in the product's gradient, which undo broadcasting, are known to sum nothing.
 Recorded shapes give the numbers; the ops tell where a dimension comes from (`shape_rules.txt`,
-`shape_rules.py`). Two dimensions of the same symbol are equal in every run; about two different
-symbols nothing is known.
+`shape_rules.py`).
+A placeholder that holds a probability of dropout is a scalar. Two dimensions of the same symbol are equal in every run; about two
+different symbols nothing is known.
 
 Values that a while loop changes get symbols of their own, since they may come from another
 iteration. However, a loop variable that keeps its shape has the shape of its initial value, and a
@@ -16,6 +17,7 @@ from __future__ import annotations
 from typing import AbstractSet, Dict
 
 from graphmp.graph.shapes.dimensions import Dims, broadcast
+from graphmp.graph.shapes.probabilities import probabilities
 from graphmp.graph.shapes.saved_values import SavedValues
 from graphmp.graph.shapes.shape_rules import HELD, SHAPES, Question, Rule, constant
 from graphmp.graph.shapes.shapes import recorded_dimensions
@@ -41,6 +43,7 @@ class SymbolicShapes:
         self._view = view
         self._steady = steady
         self._saved = SavedValues(view)
+        self._probabilities = probabilities(view)
         self._known: Dict[Question, Dims] = {}
 
     def of(self, port: Port) -> Dims:
@@ -93,6 +96,8 @@ class SymbolicShapes:
 
     def _recorded(self, port: Port) -> Dims:
         node = self._view.nodes[port.node]
+        if port.node in self._probabilities:
+            return ()
         dims = recorded_dimensions(node, port.output, -1)
         if (
             dims is None
