@@ -19,12 +19,15 @@ CONTEXTS = frozenset((CONDITIONALS, "while_context"))
 
 
 def contexts_hold(body: BodyFindings, key: str, old: Any, new: Any) -> bool:
-    """Whether a collection has the original's contexts in their order; each may hold more."""
+    """Whether a collection has the original's contexts in their order; each may hold more.
+
+    A graph that was imported into itself lists them several times.
+    """
     had, has = (contexts(key, each.bytes_list.value) for each in (old, new))
     names = [[context.context_name for context in each] for each in (had, has)]
     kept = [context for context in has if context.context_name in names[0]]
     return (
-        len(set(names[1])) == len(has)
+        len(has) - len(set(names[1])) == len(had) - len(set(names[0]))
         and len(kept) == len(had)
         and all(_holds(body, *pair) for pair in zip(had, kept))
     )

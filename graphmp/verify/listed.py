@@ -1,4 +1,5 @@
 """Half precision that the conversion's own policy keeps in float32.
+
 The policy is that of the flags that were asked for, or else of the converted graph's mark: the
 shipped lists, and what `--force_compute` names. Nothing is looked at if nobody says what was asked
 for, with an `--op_policy` of one's own, or with `--engine_strict`, which repairs nothing.

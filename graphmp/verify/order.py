@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterable, Iterator, List, Set, Tuple
+from typing import Dict, FrozenSet, Iterable, Iterator, List, Optional, Set, Tuple
 
 from graphmp.graph.structure.branches import Conditions, sides
 from graphmp.graph.structure.reach import sources_of
@@ -119,7 +119,7 @@ class Order:
             if not self._follows(name, {missing}):
                 self._sides.fault(name, "does not wait for %s, as in the original" % missing)
         started = self._starts(name)
-        if started and started != set(self._scales.initial) and not self._is_part(name):
+        if started and not self._is_whole(started, original) and not self._is_part(name):
             self._sides.fault(name, "initialises a part of what the scales keep")
         for extra in sorted(found - wanted):
             if not (
@@ -134,6 +134,39 @@ class Order:
         found = map(self._checkpoints.initialises, self._after.controls(name))
         return {variable for variable in found if variable in self._scales.initial}
 
+    def _is_whole(self, started: Set[str], name: str) -> bool:
+        """Whether a node initialises whole scales, and leaves none out that it should initialise.
+
+        An init op that was made ahead of a loss knows none of its variables, nor of its scale's.
+        """
+        scales = {nodes[0]: set(nodes) for nodes in self._scales.nodes_of_states() if nodes}
+        whole = set().union(*(nodes for nodes in scales.values() if nodes & started))
+        if started != whole or name not in self._before.nodes:
+            return started == set(self._scales.initial)
+        initializers = self._sides.before.state.initializers
+        run = self._before.ancestors([name]) & initializers
+        left = self._initialised(initializers) - self._initialised(run)
+        return all(
+            self._trained.get(self._scales.handles.name(Port(first, 0)) or "", set()) & left
+            for first, nodes in scales.items()
+            if not nodes <= started
+        )
+
+    def _initialised(self, initializers: Iterable[str]) -> Set[Optional[str]]:
+        variable = self._sides.before.state.variable
+        return {variable(self._before.inputs(name)[0].node) for name in initializers}
+
+    @once
+    def _trained(self) -> Dict[str, Set[Optional[str]]]:
+        """The variables whose writes each scale gates, by the scale's name."""
+        found: Dict[str, Set[Optional[str]]] = {}
+        for write, gates in self._gates.of.items():
+            inputs = self._before.inputs(write) if write in self._before.nodes else ()
+            variables = {self._sides.before.state.variable(port.node) for port in inputs[:1]}
+            for scale in frozenset().union(*(mentioned(gate.flag) for gate in gates)):
+                found.setdefault(scale, set()).update(variables)
+        return found
+
     def _is_part(self, name: str) -> bool:
         """Whether a node is grouped with others, one for each device, that initialise the rest."""
         groups = [
@@ -142,8 +175,7 @@ class Order:
             if self._after.nodes[group].op == "NoOp"
         ]
         return bool(groups) and all(
-            set().union(*map(self._starts, self._after.controls(group)))
-            == set(self._scales.initial)
+            self._is_whole(set().union(*map(self._starts, self._after.controls(group))), group)
             for group in groups
         )
 

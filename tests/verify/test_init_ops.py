@@ -1,0 +1,80 @@
+"""Init ops of a part of the model initialise the loss scales of that part, and whole ones."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.verify import verify
+
+STATE = ("scale", "good_steps", "skipped_steps")
+
+
+def trained_in_turn():
+    """Two models; `early` was made after the first, `late` after both."""
+    with tf.Graph().as_default():
+        for number, init in enumerate(("early", "late")):
+            with tf.variable_scope("model%d" % number):
+                x = tf.placeholder(tf.float32, [4, 8])
+                loss = tf.reduce_mean(tf.square(tf.layers.dense(x, 3)))
+                tf.train.AdamOptimizer(0.1).minimize(loss)
+            tf.variables_initializer(tf.global_variables(), name=init)
+        return tf.train.export_meta_graph()
+
+
+def converted_with(left_out=()):
+    """The graph, and its conversion without what two init ops wait for."""
+    original = trained_in_turn()
+    converted = graphmp.convert(original).meta_graph
+    for node in converted.graph_def.node:
+        for name in [each for each in node.input if (node.name, each) in left_out]:
+            node.input.remove(name)
+    return original, converted
+
+
+def failed(left_out):
+    proof = verify(*converted_with(left_out))
+    return [claim.text for claim in proof.claims if claim.verdict == "failed"]
+
+
+def test_an_init_op_made_ahead_of_a_loss_knows_nothing_of_its_scale():
+    original, converted = converted_with()
+    waits = {
+        n.name: [each for each in n.input if "graphmp" in each] for n in converted.graph_def.node
+    }
+    assert len(waits["early"]) == 3 and len(waits["late"]) == 6
+    assert verify(original, converted).ok
+
+
+@pytest.mark.parametrize(
+    "op, scale, names",
+    [
+        ("early", "loss_scale", STATE[:1]),
+        ("early", "loss_scale", STATE[1:]),
+        ("late", "loss_scale", STATE),
+        ("late", "loss_scale", STATE[:1]),
+        ("late", "loss_scale_1", STATE),
+        ("late", "loss_scale_1", STATE[1:]),
+    ],
+)
+def test_scales_are_initialised_whole_and_with_their_model(op, scale, names):
+    said = failed({(op, "^graphmp/%s/%s/Assign" % (scale, name)) for name in names})
+    assert "%s initialises a part of what the scales keep" % op in said[0]
+
+
+def test_a_graph_that_was_imported_into_itself_lists_contexts_twice():
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [4, 8])
+        weights = tf.get_variable("w", [8, 8])
+        _, last = tf.while_loop(
+            lambda i, _: i < 3, lambda i, h: [i + 1, tf.tanh(tf.matmul(h, weights))], [0, x]
+        )
+        tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(last)))
+        original = tf.train.export_meta_graph()
+    loops = original.collection_def["while_context"].bytes_list.value
+    loops.extend(list(loops))
+    converted = graphmp.convert(original).meta_graph
+    assert verify(original, converted).ok
+    del converted.collection_def["while_context"].bytes_list.value[-1]
+    assert not verify(original, converted).ok
