@@ -145,8 +145,10 @@ class Tally:
 
 def _squares(original: Stats, converted: Stats, scale: Any) -> Any:
     """Unscaled squares of each row's difference, original and converted values."""
-    sketches = (converted.sketch - original.sketch, original.sketch, converted.sketch)
-    return np.stack([np.square(sketch / scale[:, np.newaxis]).sum(-1) for sketch in sketches], -1)
+    with np.errstate(invalid="ignore", over="ignore"):  # values that aren't finite are counted
+        sketches = (converted.sketch - original.sketch, original.sketch, converted.sketch)
+        squares = [np.square(each / scale[:, np.newaxis]).sum(-1) for each in sketches]
+    return np.stack(squares, -1)
 
 
 def _shifted(exponents: Any, scale: Any) -> Any:

@@ -73,7 +73,12 @@ def agreement(loss: LossFinding) -> str:
     """The difference between the losses of the converted graph and the original."""
     if math.isinf(loss.difference):
         return "not finite in the converted graph, where the original's is"
-    return "original and converted differ by %s at most" % share(loss.difference)
+    steps, bad = len(loss.original), sum(not math.isfinite(value) for value in loss.original)
+    differ = "original and converted differ by %s at most" % share(loss.difference)
+    if not bad:
+        return differ
+    said = "not finite in %d of %s, nor is the original's" % (bad, plural(steps, "step"))
+    return said if bad == steps else "%s; else %s" % (said, differ)
 
 
 def scale_now(loss: LossFinding) -> str:
@@ -153,12 +158,13 @@ def agreement_of_all(audit: Audit) -> str:
     )
     if audit.agrees:
         return "losses %s and weight gradients %s agree" % (for_losses, for_gradients)
+    every = plural(len(audit.losses), "loss", "losses")
     losses = [loss for loss in audit.losses if not loss.agrees(audit.tolerance)]
-    parts = (
-        ["%d of %s %s" % (len(losses), plural(len(audit.losses), "loss", "losses"), for_losses)]
-        if losses
-        else []
-    )
+    differing = [loss for loss in losses if loss.difference > audit.tolerance * LOSSES]
+    parts = ["%d of %s %s" % (len(differing), every, for_losses)] if differing else []
+    if len(differing) < len(losses):
+        skipped = len(losses) - len(differing)
+        parts.append("%d of %s, which skipped most steps," % (skipped, every))
     if audit.disagreeing:
         count = "%s of %s" % (
             format(len(audit.disagreeing), ","),

@@ -17,6 +17,9 @@ from tests.support.audits import HOSTILE, audit, bad, exponents, finding, good, 
 
 pytestmark = pytest.mark.unit
 
+NAN = float("nan")
+SKIPPED = "1 of 1 loss, which skipped most steps, disagree"
+
 
 def line_of(shown, beginning):
     return next(line for line in shown.splitlines() if line.strip().startswith(beginning))
@@ -265,3 +268,26 @@ def test_shares_in_percent(value, shown):
 )
 def test_powers(scale, shown):
     assert words.power(scale) == shown
+
+
+@pytest.mark.parametrize(
+    "original, converted, skipped, said, agreement",
+    [
+        ([NAN] * 3, [NAN] * 3, 3, "not finite in 3 of 3 steps, nor is the original's", SKIPPED),
+        (
+            [NAN, 1.0, 2.0],
+            [NAN, 1.0, 2.0],
+            0,
+            "not finite in 1 of 3 steps, nor is the original's; else original and converted differ"
+            " by 0 at most",
+            "losses (tolerance 1%) and weight gradients (tolerance 10%) agree",
+        ),
+        ([1.0] * 3, [NAN] * 3, 0, "not finite in the converted graph", "1 of 1 loss (tolerance"),
+    ],
+)
+def test_losses_that_are_not_finite_and_steps_that_are_skipped(
+    original, converted, skipped, said, agreement
+):
+    found = loss([], original, converted, skipped=skipped)
+    assert words.agreement(found).startswith(said)
+    assert words.agreement_of_all(audit([], [found])).startswith(agreement)
