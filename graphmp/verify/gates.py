@@ -211,7 +211,16 @@ class Gates:
         """Whether what lives in a dead write's place counts or reads as that would have."""
         if "count" in found:
             return self._counts(found)
-        return "old" not in found or self._waits_as(found["old"].node, found["write"].node)
+        if "old" not in found:
+            return True
+        old, write = found["old"].node, found["write"].node
+        return self._waits_as(old, write) and self._lives_without(old, write)
+
+    def _lives_without(self, old: str, write: str) -> bool:
+        """Whether an old value is there only where a write is dead: a Merge takes what is first."""
+        conditions = self._sides.after.conditions
+        skipped = {predicate for predicate, side in conditions.get(old, ()) if not side}
+        return any(side and predicate in skipped for predicate, side in conditions.get(write, ()))
 
     def _counts(self, found: Dict[str, Any]) -> bool:
         """Whether a step counts once where it is skipped, in the variable that counts the others.
