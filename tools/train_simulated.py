@@ -45,7 +45,8 @@ Row = Dict[str, Any]  # what the training program prints
 # What is changed in further runs, where one isn't enough.
 SCALED = [{"loss_scale": str(scale)} for scale in (2, 16, 128, 1024)]
 AS_IT_IS: List[Dict[str, str]] = [{}] * 4
-LONG = {"loss_scale": "dynamic", "steps": "24"}
+STEPS, LONG = 3, 24  # the second for a pair that falls short in the first
+Train = Callable[..., Optional[Row]]  # trains a pair with some flags changed, for some steps
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -64,8 +65,10 @@ def main(argv: Optional[List[str]] = None) -> int:
     for path in map(pathlib.Path, (word for word in args.graphs if "=" not in word)):
         peer = peers.get(path.name)
 
-        def train(changed: Dict[str, str], path: pathlib.Path = path) -> Optional[Row]:
-            return trained(path, {**flags, **changed}, args.train_pair, args.seconds)
+        def train(
+            changed: Dict[str, str], steps: int = STEPS, path: pathlib.Path = path
+        ) -> Optional[Row]:
+            return trained(path, {**flags, **changed}, args.train_pair, args.seconds, steps)
 
         agrees, words = judged(train, AS_IT_IS if is_dynamic else SCALED, peer)
         if not agrees:
@@ -104,14 +107,12 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
 
 
 def trained(
-    path: pathlib.Path, flags: Dict[str, str], train_pair: str, seconds: int
+    path: pathlib.Path, flags: Dict[str, str], train_pair: str, seconds: int, steps: int
 ) -> Optional[Row]:
     """The program's output for a graph and its simulated conversion.
 
-    `flags` are those of the conversion, and `steps`. None if it ends without output or times out.
+    None if it ends without output or times out.
     """
-    steps = ["--steps", flags["steps"]] if "steps" in flags else []
-    flags = {name: value for name, value in flags.items() if name != "steps"}
     with tempfile.TemporaryDirectory() as folder:
         original = read_graph(str(path))
         pair = [pathlib.Path(folder) / name for name in ("original.meta", "simulated.meta")]
@@ -121,7 +122,7 @@ def trained(
             file.write_bytes(graph.SerializeToString())
         try:
             done = subprocess.run(
-                [sys.executable, train_pair, *map(str, pair), *steps],
+                [sys.executable, train_pair, *map(str, pair), "--steps", str(steps)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 timeout=seconds,
@@ -132,7 +133,7 @@ def trained(
 
 
 def judged(
-    train: Callable[[Dict[str, str]], Optional[Row]],
+    train: Train,
     again: Sequence[Dict[str, str]],
     peer: Optional[float],
 ) -> Tuple[bool, str]:
@@ -161,9 +162,7 @@ def judged(
     )
 
 
-def judged_longer(
-    train: Callable[[Dict[str, str]], Optional[Row]], words: str, is_dynamic: bool
-) -> Tuple[bool, str]:
+def judged_longer(train: Train, words: str, is_dynamic: bool) -> Tuple[bool, str]:
     """The verdict on a pair that falls short in few steps: whether it trains alike in more.
 
     Args:
@@ -171,11 +170,11 @@ def judged_longer(
         words: what few steps came to.
         is_dynamic: whether these had a dynamic scale.
     """
-    agrees, longer = verdict(train(LONG), None)
+    agrees, longer = verdict(train({"loss_scale": "dynamic"}, steps=LONG), None)
     if not agrees:
         return False, words
     if is_dynamic:
-        return True, "%s, in %s steps; in 3 %s" % (longer, LONG["steps"], words)
+        return True, "%s, in %d steps; in %d %s" % (longer, LONG, STEPS, words)
     return True, "no verdict: its gradients need a dynamic scale: %s with it, %s" % (longer, words)
 
 

@@ -1,7 +1,7 @@
 """A node runs nothing that it doesn't run in the original: writes, random numbers, reads, prints.
 
-Nor does it need a placeholder that it doesn't need there, or write a loss scale's state other than
-by adapting it, as one that waits for an initialiser would; groups of nodes may.
+It doesn't need a feed that it doesn't need there. Only groups of nodes may run the initialisers of
+a loss scale's state.
 
 A gated write runs what its flag depends on besides, and so do nodes behind it. A clipped gradient
 runs what its norm is taken of. Gradients of a loss that was multiplied wait for that of its scale,

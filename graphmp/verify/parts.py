@@ -61,15 +61,9 @@ def _field(meta_graph: tf.MetaGraphDef, path: str) -> Any:
     found = functools.reduce(
         lambda message, key: getattr(message, key, None), path.split("."), meta_graph
     )
-    if isinstance(found, (str, type(None))):
-        return found
-    return (
-        dict(found)
-        if hasattr(found, "items")
-        else list(found)
-        if hasattr(found, "append")
-        else found
-    )
+    if hasattr(found, "items"):
+        return dict(found)
+    return list(found) if hasattr(found, "append") else found
 
 
 def _collection_faults(body: BodyFindings) -> Iterator[Fault]:

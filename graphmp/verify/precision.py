@@ -10,8 +10,8 @@
    the steps. No half precision leads there.
 
 3 and 4 end at the model: at a matmul or convolution, its consumers, gradient code, and
-multiplications or divisions by a scale; 4 also at the exit of a loop. What the value of a variable
-is added to on its way to a write of that variable doesn't end 4, though a matmul gave it.
+multiplications or divisions by a scale; 4 also at the exit of a loop. An average of what a matmul
+gives reads a matmul, and is looked at all the same.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ ALIKE = {
 }
 PROGRAM = """
 import shutil, sys
-for path in sys.argv[1:]:
+for path in sys.argv[1:3]:
     shutil.copy(path, %r)
 print(%r)
 """
@@ -134,8 +134,8 @@ def test_a_run_below_the_bound_is_replaced_by_the_mean_of_others(
 def test_a_pair_that_falls_short_is_trained_longer_with_a_dynamic_scale(
     train_simulated, median, is_dynamic, agrees, words
 ):
-    def train(changed):
-        assert changed == {"loss_scale": "dynamic", "steps": "24"}
+    def train(changed, steps):
+        assert (changed, steps) == ({"loss_scale": "dynamic"}, 24)
         return median and dict(ALIKE, cosine=[0.1, median])
 
     found, said = train_simulated.judged_longer(train, "in few steps", is_dynamic)

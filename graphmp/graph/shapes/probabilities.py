@@ -75,7 +75,10 @@ def _scales(view: GraphView, source: str) -> bool:
 
 
 def _has_unknown_rank(view: GraphView, name: str) -> bool:
-    """Whether neither the recorded shape of a placeholder nor its attribute tells its rank."""
+    """Whether neither the recorded shape of a placeholder nor its attribute tells its rank.
+
+    An attribute without dimensions doesn't: old graphs write an unknown shape so.
+    """
     node = view.nodes[name]
     return recorded_dimensions(node, 0, -1) is None and (
         "shape" not in node.attr

@@ -3,9 +3,8 @@
 `x [?, 768]`, `tanh(x) [?, 768]`, `x * tanh(x)`: one symbol denotes all three unknown dimensions,
 so that the sums in the product's gradient, which undo broadcasting, are known to sum nothing.
 Recorded shapes give the numbers; the ops tell where a dimension comes from (`shape_rules.txt`,
-`shape_rules.py`).
-A placeholder that holds a probability of dropout is a scalar. Two dimensions of the same symbol are
-equal in every run; about two different symbols nothing is known.
+`shape_rules.py`). A placeholder that holds a probability of dropout is a scalar. Two dimensions of
+the same symbol are equal in every run; about two different symbols nothing is known.
 
 Values that a while loop changes get symbols of their own, since they may come from another
 iteration. However, a loop variable that keeps its shape has the shape of its initial value, and a

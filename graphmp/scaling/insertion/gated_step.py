@@ -56,6 +56,7 @@ def gate(
     for name in outside:
         if name not in plan.by_value:
             gates.by_flag(name, flags[name])
+    # Whether values are finite is found from the ungated writes: ahead of all that follows.
     for names in sorted(set(plan.by_value.values()), key=lambda names: (len(names), names)):
         gates.all_finite(names)
     for name, names in plan.by_value.items():
