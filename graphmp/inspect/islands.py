@@ -9,7 +9,6 @@ from typing import Dict, Iterator, List, NamedTuple, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.shapes.shapes import recorded_elements
 from graphmp.graph.structure.view import Port
 from graphmp.inspect.alike import alike, pattern
 from graphmp.inspect.alternatives import option
@@ -95,9 +94,7 @@ def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
         own = {Port(name, c.output) for c in graph.view.consumers(name) if half(graph.reader(c))}
         fed = {port for port in own if graph.writer(port) == number}
         if not half(number) and read and fed and graph.node(number).op != "Const":
-            elements = sum(
-                recorded_elements(graph.view.nodes[port.node], port.output) for port in read | fed
-            )
+            elements = sum(map(graph.elements.of, read | fed))
             moved = elements * CAST_BYTES * graph.trips(name)
             yield IslandRow(in_body(body, name), 1, graph.node(number).op, p.reason, moved, "")
 

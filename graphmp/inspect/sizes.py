@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.shapes.element_counts import ElementCounts
 from graphmp.graph.shapes.shapes import (
     UNKNOWN_DIMENSION,
     UNKNOWN_RANK,
@@ -128,7 +129,9 @@ class Sizes:
         self._graph = graph
         self._recorded = {node.name: node for node in shapes.graph_def.node}
         self.unknown = shapes.unknown
+        self._arguments = arguments
         self._known: Dict[Port, Optional[Sequence[int]]] = dict(arguments)
+        self._counts = ElementCounts(graph.view, shapes.graph_def, shapes.unknown)
 
     def dimensions(self, port: Port) -> Optional[Sequence[int]]:
         """The dimensions, with a number for unknown ones; None if the rank is unknown."""
@@ -155,7 +158,8 @@ class Sizes:
 
     def tensor_bytes(self, port: Port) -> int:
         """Bytes of a tensor."""
-        return array_bytes(self.dtype(port), self.dimensions(port))
+        count = None if self._arguments else self._counts.recorded(port)
+        return array_bytes(self.dtype(port), self.dimensions(port) if count is None else [count])
 
 
 def array_bytes(dtype: int, dimensions: Optional[Sequence[int]]) -> int:

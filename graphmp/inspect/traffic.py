@@ -15,7 +15,6 @@ from typing import AbstractSet, Dict, NamedTuple, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.shapes.shapes import UNKNOWN_RANK, recorded_elements
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from graphmp.policy.op_sets import PLACEHOLDERS, VARIABLE_OPS
@@ -67,24 +66,23 @@ def moves(
         updates: the nodes that define a step; empty for the whole graph.
     """
     graph = TypedGraph(meta_graph.graph_def, OpDefs(meta_graph), shapes)
-    elements = _Elements(graph, shapes)
     present = updates & graph.view.nodes.keys()
     counted = graph.view.ancestors(present) if present else graph.view.nodes.keys()
-    found = {name: _moves(graph, name, elements) for name in graph.view.nodes if name in counted}
+    found = {name: _moves(graph, name) for name in graph.view.nodes if name in counted}
     return {name: moved for name, moved in found.items() if moved.bytes}
 
 
-def _moves(graph: TypedGraph, name: str, elements: Dict[Port, int]) -> Moves:
+def _moves(graph: TypedGraph, name: str) -> Moves:
     node, signature = graph.view.nodes[name], graph.signature(name)
     if signature is None or node.op in MOVES_NOTHING or node.op in _SOURCES:
         return Moves(node.op, 0, 0, False)
     used = {consumer.output for consumer in graph.view.consumers(name)}
     moved = [
-        (port.dtype, elements[read])
+        (port.dtype, graph.elements.of(read))
         for port, read in zip(signature.inputs, graph.view.inputs(name))
     ]
     moved += [
-        (port.dtype, elements[Port(name, i)])
+        (port.dtype, graph.elements.of(Port(name, i)))
         for i, port in enumerate(signature.outputs)
         if i in used
     ]
@@ -116,29 +114,6 @@ def summed(found: Dict[str, Moves]) -> Traffic:
         sum(moved.bytes for moved in found.values()),
         sum(moved.bytes for moved in found.values() if moved.is_cast),
     )
-
-
-class _Elements(Dict[Port, int]):
-    """Elements of each tensor; those of a cast are its input's."""
-
-    def __init__(self, graph: TypedGraph, shapes: Optional[tf.GraphDef]):
-        super().__init__()
-        self._graph = graph
-        self._recorded = {node.name: node for node in shapes.node} if shapes is not None else {}
-
-    def __missing__(self, port: Port) -> int:
-        node = self._recorded.get(port.node, self._graph.view.nodes[port.node])
-        inputs = self._graph.view.inputs(port.node)
-        inherits = "_output_shapes" not in node.attr and node.op in ("Cast", "Enter") and inputs
-        elements = (
-            self[inputs[0]]
-            if inherits
-            else recorded_elements(node, port.output)
-            if node.op
-            else UNKNOWN_RANK
-        )
-        self[port] = elements
-        return elements
 
 
 def unscaled(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> tf.MetaGraphDef:

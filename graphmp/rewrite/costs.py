@@ -20,14 +20,13 @@
    element that it reads in half, if these are many: more than a cast and float32. It costs no more
    than a cast and float32 of 2**25 elements.
 
-Sizes come from static shapes, unknown dimensions count as 32.
+Sizes come from static shapes (`graph/shapes/element_counts.py`), unknown dimensions count as 32.
 """
 
 from __future__ import annotations
 
 from typing import AbstractSet, NamedTuple
 
-from graphmp.graph.shapes.shapes import recorded_elements
 from graphmp.graph.structure.frames import is_invariant
 from graphmp.graph.structure.view import Port
 from graphmp.policy import tables
@@ -65,7 +64,7 @@ class TensorCost(NamedTuple):
 def costs(graph: TypedGraph, port: Port) -> TensorCost:
     """The costs of a tensor."""
     node = graph.view.nodes[port.node]
-    elements = recorded_elements(node, port.output)
+    elements = graph.elements.of(port)
     trips = graph.trips(port.node)
     idle = port.node in graph.idle
     moved = 0 if idle or stays_in_kernel(graph, port) else SAVED_BYTES * elements * trips
@@ -121,8 +120,7 @@ def slowness(graph: TypedGraph, name: str) -> float:
     """The cost of half precision at a node whose kernel is slow in it, in bytes; else 0."""
     if graph.view.nodes[name].op not in SLOW_IN_HALF or name in graph.idle:
         return 0.0
-    read = graph.view.inputs(name)[0]
-    elements = recorded_elements(graph.view.nodes[read.node], read.output)
+    elements = graph.elements.of(graph.view.inputs(name)[0])
     if elements < SLOW_ELEMENTS.start:
         return 0.0
     return float(min(SLOW_BYTES * elements, SLOW_MOST) * graph.trips(name))

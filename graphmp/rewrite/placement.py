@@ -14,7 +14,8 @@ Source = half, sink = float32; a free group is one vertex. The cost of a cut is 
   neither do all-reduces and the nodes that pass gradients to them: gradients that are float32 for a
   reason stay so.
 
-Ties become half.
+Ties become half. What half precision would only move between casts is float32
+(`only_moved.py`): the rest is cut again.
 
 The cut is scipy's maximum flow, for several connected parts of the free units at a time. It uses
 32-bit capacities and wraps silently above them; costs are therefore scaled to fit, and the value of
@@ -37,6 +38,7 @@ from graphmp.policy.reason import CLEAR, INFER, Reason
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
 from graphmp.rewrite.costs import SLOW_KERNEL, TensorCost, costs, sends, slowness
 from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.only_moved import only_moved
 from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.ranges import is_exact
 from graphmp.rewrite.units import TypedGraph
@@ -51,6 +53,7 @@ _HALF = {
     INFER: Reason(INFER, "between half-precision ops"),
     CLEAR: Reason(CLEAR, "follows its neighbours"),
 }
+_ONLY_MOVED = Reason(CLEAR, "float32 ops give and read what it moves")
 
 
 def place(
@@ -96,6 +99,29 @@ def by_cut(
         arcs: the costs.
         why_float32: the reason of a unit that was free and becomes float32.
     """
+    all_arcs = list(arcs)
+    kept: Dict[int, Reason] = {}
+    while True:
+        decided = _cut_once(
+            groups, painted, all_arcs, lambda n, p: kept.get(n) or why_float32(n, p)
+        )
+        moved = _moved_in_half(graph, groups, painted, decided)
+        if not moved:
+            break
+        all_arcs += [(2 + groups.of[number], SINK, _INFINITE) for number in moved]
+        kept.update(dict.fromkeys(moved, _ONLY_MOVED))
+    for number, p in enumerate(painted):
+        if p.colour == FREE and graph.node(number).op == "Const":
+            decided[number] = _constant(graph, number, decided)
+    return decided
+
+
+def _cut_once(
+    groups: Groups,
+    painted: List[Paint],
+    arcs: Iterable[Arc],
+    why_float32: Callable[[int, Paint], Reason],
+) -> List[Paint]:
     merged = list(_merged(arcs))
     half = _half_side(merged)
     cut = {vertex for a, b, _ in merged for vertex in (a, b)}
@@ -107,10 +133,19 @@ def by_cut(
             decided.append(Paint(HALF, _HALF.get(p.reason.kind, p.reason), p.because))
         else:
             decided.append(Paint(FLOAT, why_float32(number, p), p.because))
-    for number, p in enumerate(painted):
-        if p.colour == FREE and graph.node(number).op == "Const":
-            decided[number] = _constant(graph, number, decided)
     return decided
+
+
+def _moved_in_half(
+    graph: TypedGraph, groups: Groups, painted: List[Paint], decided: List[Paint]
+) -> List[int]:
+    """The units to keep in float32: groups of which half precision only moves every member."""
+    moved = only_moved(graph, (n for n, p in enumerate(decided) if p.colour == HALF))
+    return [
+        number
+        for number in sorted(moved)
+        if painted[number].colour == FREE and moved.issuperset(groups.members[groups.of[number]])
+    ]
 
 
 def _constant(graph: TypedGraph, number: int, decided: List[Paint]) -> Paint:

@@ -11,6 +11,7 @@ from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optio
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.shapes.element_counts import ElementCounts
 from graphmp.graph.shapes.shapes import records_shapes
 from graphmp.graph.shapes.trip_counts import Counts, trip_counts, trips
 from graphmp.graph.state import late_reads
@@ -61,6 +62,7 @@ class TypedGraph:
     Attributes:
         view: nodes and edges.
         places: the devices of its nodes.
+        elements: the number of elements of its tensors.
         units: all units; elsewhere they are denoted by their index here.
         unknown: nodes with an unknown op.
         gradients: nodes of gradient code.
@@ -101,6 +103,7 @@ class TypedGraph:
         self._first: Dict[str, int] = {}
         self._loops: Optional[Tuple[Frames, Counts]] = None
         self._shapes = None if shapes is None or records_shapes(graph_def) else shapes
+        self.elements = ElementCounts(self.view, shapes)
         shared: Dict[int, _Layout] = {}  # by the identity of a signature, which an OpDefs keeps
         for name, node in self.view.nodes.items():
             signature, slots = op_defs.signature(node), len(self.view.inputs(name))

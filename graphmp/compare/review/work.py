@@ -10,14 +10,14 @@ from typing import Dict, Iterator, NamedTuple, Sequence, Tuple
 
 from graphmp.compare import roles
 from graphmp.compare.changes import BodyPair
-from graphmp.graph.shapes.shapes import recorded_elements, recorded_shape
+from graphmp.graph.shapes.element_counts import ElementCounts
 from graphmp.graph.shapes.trip_counts import trip_counts, trips
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import FLOAT32, HALF, compute_dtype
-from graphmp.policy.op_sets import ENTERS, VARIABLE_OPS
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.traits import MOVES_NOTHING
 
 _FLOAT32_BYTES, _HALF_BYTES = 4, 2
@@ -69,27 +69,11 @@ class _Bytes:
         self._view = view
         self._inside = frames(view)
         self._counts = trip_counts(view) if self._inside else {}
-        self._known: Dict[Port, int] = {}
+        self._elements = ElementCounts(view)
 
     def elements(self, name: str) -> int:
         """Of all its inputs and its first output, for each iteration of loops."""
         ports = [*self._view.inputs(name), Port(name, 0)]
-        return trips(self._inside, self._counts, name) * sum(map(self._of, ports))
-
-    def _of(self, port: Port) -> int:
-        if port not in self._known:
-            node = self._view.nodes[port.node]
-            inputs = self._view.inputs(port.node)
-            if (
-                node.op == "Const"
-                or not isinstance(port.output, int)
-                or recorded_shape(node, port.output) is not None
-            ):
-                self._known[port] = (
-                    recorded_elements(node, port.output) if isinstance(port.output, int) else 0
-                )
-            else:  # inserted casts record no shape
-                self._known[port] = (
-                    self._of(inputs[0]) if inputs and node.op in ENTERS | {"Cast"} else 0
-                )
-        return self._known[port]
+        return trips(self._inside, self._counts, name) * sum(
+            self._elements.recorded(port) or 0 for port in ports
+        )
