@@ -13,6 +13,11 @@ rules, or if it runs lines of graphmp/ that no test of the set runs: of these th
 new lines a second are taken first, until none has as many as FEWEST. A test of which no case stays
 is one line. Tests that were not measured are not in the table and run by default. Needs the extras
 `test` and `strength`.
+
+    python tools/default_tests.py TIMES...
+
+adds to the table as it is. Of the cases that one test outside of the folders of rules has, the
+CASES quickest stay, and others that take less than LONG.
 """
 
 from __future__ import annotations
@@ -36,9 +41,9 @@ SECONDS = {**dict.fromkeys(RULES, 0.3), "verify": 0.2}  # of a case, on the slow
 OTHERWISE = 0.1
 ONE_CASE = 1.0  # seconds of the quickest case of a test of rules
 FEWEST = 4  # new lines
+CASES, LONG = 2, 0.3  # seconds
 HEAD = """\
-# Made by tools/default_tests.py: tests, or cases of them, that run with --slow only. Each takes
-# longer than the tool's limits, and runs at most three lines of graphmp/ that no default test runs.
+# Made by tools/default_tests.py, which says how: what runs with --slow only.
 """
 Line = Tuple[str, int]
 
@@ -101,6 +106,17 @@ def chosen(times: Dict[str, float], lines: Dict[str, Set[Line]], kept: Iterable[
         found.add(best)
 
 
+def further_cases(times: Dict[str, float], kept: Iterable[str]) -> Set[str]:
+    """The cases that leave the default set: tests of rules keep theirs."""
+    names = set(kept)
+    cases: Dict[str, List[str]] = collections.defaultdict(list)
+    for test in sorted(times, key=lambda test: (times[test], test)):
+        name = test.split("[")[0]
+        if name != test and name.split("/")[1] not in RULES and names.isdisjoint((test, name)):
+            cases[name].append(test)
+    return {test for each in cases.values() for test in each[CASES:] if times[test] >= LONG}
+
+
 def table(times: Iterable[str], stay: Set[str]) -> List[str]:
     """The lines of the table."""
     whole = {test.split("[")[0] for test in stay}
@@ -109,20 +125,29 @@ def table(times: Iterable[str], stay: Set[str]) -> List[str]:
     return sorted(test.partition("/")[2] for test in tests)
 
 
+def _write(rows: Iterable[str]) -> None:
+    slow.MEASURED.write_text(HEAD + "".join(row + "\n" for row in rows))
+
+
 def main() -> int:
-    """Write the table. Return 0."""
+    """Write the table, or add to it. Return 0."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("times", type=pathlib.Path, nargs="+", help="files of suite_times.py")
-    parser.add_argument(
-        "--measured", type=pathlib.Path, required=True, help="the folder of mutation.py"
-    )
+    parser.add_argument("--measured", type=pathlib.Path, help="the folder of mutation.py")
     options = parser.parse_args()
     times = read_times(options.times)
+    if options.measured is None:
+        leaving = further_cases(times, slow.names(slow.KEPT))
+        rows = {name.partition("/")[2] for name in leaving.union(slow.names(slow.MEASURED))}
+        _write(sorted(rows))
+        seconds = sum(times[test] for test in leaving)
+        print("%d cases left the default set, which took %.0f s" % (len(leaving), seconds))
+        return 0
     kept = read_finders(options.measured / "mutants.jsonl").union(slow.names(slow.KEPT))
     stay = chosen(times, read_lines(options.measured / "coverage"), kept)
-    slow.MEASURED.write_text(HEAD + "".join(line + "\n" for line in table(times, stay)))
+    _write(table(times, stay))
     seconds = sum(times[test] for test in stay), sum(times.values())
     print("%d of %d tests run by default, in %.0f of %.0f s" % (len(stay), len(times), *seconds))
     return 0

@@ -53,6 +53,17 @@ def test_a_test_of_which_no_case_stays_is_one_line(tool):
     assert tool.table([*tests, *stay], stay) == ["a.py::test_a", "a.py::test_b[1 or 2]"]
 
 
+def test_of_long_cases_of_one_test_the_two_quickest_stay(tool):
+    times = {"tests/verify/test_a.py::test_a[%d]" % case: case / 10 for case in range(6)}
+    times.update({"tests/verify/test_b.py::test_a[%d]" % case: 1.0 for case in range(2)})
+    times.update({"tests/scaling/test_a.py::test_a[%d]" % case: 1.0 for case in range(6)})
+    leaving = {"tests/verify/test_a.py::test_a[%d]" % case for case in (3, 4, 5)}
+    assert tool.further_cases(times, []) == leaving
+    assert tool.further_cases(times, ["tests/verify/test_a.py::test_a"]) == set()
+    kept = "tests/verify/test_a.py::test_a[3]"
+    assert tool.further_cases(times, [kept]) == leaving - {kept}
+
+
 def test_times_are_those_of_the_slower_run(tool, tmp_path):
     for name, seconds in (("1", 0.5), ("2", 0.25)):
         (tmp_path / name).write_text(json.dumps({"t": {"run": seconds, "other": 0.5}}))
