@@ -118,8 +118,11 @@ class Order:
         for missing in sorted(wanted - found) if not moved else ():
             if not self._follows(name, {missing}):
                 self._sides.fault(name, "does not wait for %s, as in the original" % missing)
-        started = self._starts(name)
-        if started and not self._is_whole(started, original) and not self._is_part(name):
+        if (
+            self._initialises(name, original)
+            and not self._is_whole(name, original)
+            and not self._is_part(name)
+        ):
             self._sides.fault(name, "initialises a part of what the scales keep")
         for extra in sorted(found - wanted):
             if not (
@@ -129,16 +132,26 @@ class Order:
             ):
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
 
-    def _starts(self, name: str) -> Set[str]:
-        """The variables of scales that a node initialises, by what it waits for."""
-        found = map(self._checkpoints.initialises, self._after.controls(name))
+    def _initialises(self, name: str, original: str) -> bool:
+        """Whether a node initialises state of scales, or variables of the original as a group."""
+        if self._before.nodes[original].op == "NoOp" and self._scales.initial:
+            initializers = self._sides.before.state.initializers
+            if any(control in initializers for control in self._before.controls(original)):
+                return True
+        return bool(self._initial(self._after.controls(name)))
+
+    def _initial(self, names: Iterable[str]) -> Set[str]:
+        found = map(self._checkpoints.initialises, names)
         return {variable for variable in found if variable in self._scales.initial}
 
-    def _is_whole(self, started: Set[str], name: str) -> bool:
+    def _is_whole(self, node: str, name: str) -> bool:
         """Whether a node initialises whole scales, and leaves none out that it should initialise.
 
-        An init op that was made ahead of a loss knows none of its variables, nor of its scale's.
+        It may wait for groups that initialise some of them, one for each device. An init op that
+        was made ahead of a loss knows none of its variables, nor of its scale's. `name` is the
+        node of the original that it stands for.
         """
+        started = self._initial(self._after.ancestors([node]))
         scales = {nodes[0]: set(nodes) for nodes in self._scales.nodes_of_states() if nodes}
         whole = set().union(*(nodes for nodes in scales.values() if nodes & started))
         if started != whole or name not in self._before.nodes:
@@ -174,10 +187,7 @@ class Order:
             for group in self._after.control_consumers(name)
             if self._after.nodes[group].op == "NoOp"
         ]
-        return bool(groups) and all(
-            self._is_whole(set().union(*map(self._starts, self._after.controls(group))), group)
-            for group in groups
-        )
+        return bool(groups) and all(self._is_whole(group, group) for group in groups)
 
     def _writes_wait(self) -> None:
         """Check that a write's constants and flags wait for nothing that it doesn't wait for."""

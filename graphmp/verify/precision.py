@@ -29,6 +29,7 @@ from typing import (
     Set,
 )
 
+from graphmp.graph.shapes.shapes import recorded_dimensions
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.order import whole_order
@@ -134,18 +135,28 @@ class Precision:
         yield from self._found(terms - self._gradients - losses, "and a term of a loss")
 
     def _terms(self, losses: Set[str]) -> Set[str]:
-        """The terms of losses: sums over elements, and values made of these alone."""
+        """The terms of losses: sums over all elements, and values made of these alone."""
         view = self._after
         adding = view.traced(
             losses, lambda name: name in losses or view.nodes[name].op in _OF_TERMS
         )
         read = {port.node for name in adding for port in view.inputs(name)}
-        sums = {name for name in read if view.nodes[name].op in _REDUCTIONS}
+        sums = {
+            name
+            for name in read
+            if view.nodes[name].op in _REDUCTIONS
+            and not self._has_rank(name)
+        }
         scalars = sums | {name for name in read if view.nodes[name].op == "Const"}
         for name in whole_order(view):
             if name in adding and all(port.node in scalars for port in view.inputs(name)):
                 scalars.add(name)
         return scalars & (adding | sums)
+
+    def _has_rank(self, name: str) -> bool:
+        """Whether a node's result is known to be no scalar: a score for each example, say."""
+        node = self._before.nodes.get(name)
+        return node is not None and bool(recorded_dimensions(node, 0, -1))
 
     def _differentiated(self, name: str) -> Iterator[str]:
         """Losses whose gradients start from an initial one, which may be scaled.

@@ -23,9 +23,23 @@ def trained_in_turn():
         return tf.train.export_meta_graph()
 
 
-def converted_with(left_out=()):
+def on_two_devices():
+    """An init op that waits for one group for each device, and two losses."""
+    with tf.Graph().as_default():
+        for number in range(2):
+            with tf.variable_scope("model%d" % number), tf.device("/cpu:%d" % number):
+                x = tf.placeholder(tf.float32, [4, 8])
+                weights = tf.get_variable("w", [8, 3])
+                loss = tf.reduce_mean(tf.square(tf.matmul(x, weights)))
+                tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        tf.get_variable("seen", [], trainable=False)
+        tf.variables_initializer(tf.global_variables(), name="late")
+        return tf.train.export_meta_graph()
+
+
+def converted_with(left_out=(), build=trained_in_turn):
     """The graph, and its conversion without what two init ops wait for."""
-    original = trained_in_turn()
+    original = build()
     converted = graphmp.convert(original).meta_graph
     for node in converted.graph_def.node:
         for name in [each for each in node.input if (node.name, each) in left_out]:
@@ -33,8 +47,8 @@ def converted_with(left_out=()):
     return original, converted
 
 
-def failed(left_out):
-    proof = verify(*converted_with(left_out))
+def failed(left_out, build=trained_in_turn):
+    proof = verify(*converted_with(left_out, build))
     return [claim.text for claim in proof.claims if claim.verdict == "failed"]
 
 
@@ -61,6 +75,30 @@ def test_an_init_op_made_ahead_of_a_loss_knows_nothing_of_its_scale():
 def test_scales_are_initialised_whole_and_with_their_model(op, scale, names):
     said = failed({(op, "^graphmp/%s/%s/Assign" % (scale, name)) for name in names})
     assert "%s initialises a part of what the scales keep" % op in said[0]
+
+
+def initial(scale):
+    return {"^graphmp/%s/%s/Assign" % (scale, name) for name in STATE}
+
+
+@pytest.mark.parametrize("scales", [["loss_scale"], ["loss_scale", "loss_scale_1"]])
+def test_a_scale_that_is_never_initialised(scales):
+    left_out = {(op, name) for op in ("early", "late") for s in scales for name in initial(s)}
+    assert "early initialises a part of what the scales keep" in failed(left_out)[0]
+
+
+def test_a_group_for_each_device():
+    original, converted = converted_with(build=on_two_devices)
+    groups = {
+        node.name: {name for name in node.input if "graphmp/" in name}
+        for node in converted.graph_def.node
+        if node.name.startswith("late")
+    }
+    assert initial("loss_scale") | initial("loss_scale_1") == set().union(*groups.values())
+    assert len(groups) > 1 and verify(original, converted).ok
+    for scale in ("loss_scale", "loss_scale_1"):
+        left_out = {(group, name) for group in groups for name in initial(scale)}
+        assert "initialises a part of what the scales keep" in failed(left_out, on_two_devices)[0]
 
 
 def test_a_graph_that_was_imported_into_itself_lists_contexts_twice():

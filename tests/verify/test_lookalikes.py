@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
+import graphmp
 from graphmp.verify import verify
 from tests.support.proved import Planted, open_claims, original_and_converted
 
@@ -185,3 +186,21 @@ def test_float64_by_way_of_float32(graph):
 
 def test_unspoilt(graphs):
     assert open_claims(*graphs) == {}
+
+
+def test_a_score_of_each_example_is_no_term_of_the_loss():
+    """A sum over features and a mean rating, of which the L2 loss is made."""
+    with tf.Graph().as_default():
+        ratings = tf.placeholder(tf.float32, [None], name="ratings")
+        x = tf.placeholder(tf.float32, [None, 64], name="x")
+        user, item = (tf.layers.dense(x, 64, tf.nn.relu, name=name) for name in ("user", "item"))
+        score = tf.reduce_sum(user * item, 1) + tf.constant(3.5)
+        more = tf.add(score, tf.nn.embedding_lookup(tf.get_variable("bias", [64]), [0]))
+        tf.train.AdamOptimizer(0.01).minimize(tf.nn.l2_loss(ratings - more))
+        original = tf.train.export_meta_graph()
+    options = {"force_compute": ["^add$", "^Sum$"], "compute_dtype": "bfloat16"}
+    converted = graphmp.convert(original, **options).meta_graph
+    assert {tf.bfloat16.as_datatype_enum} == {
+        node.attr["T"].type for node in converted.graph_def.node if node.name in ("add", "Sum")
+    }
+    assert open_claims(original, converted) == {}
