@@ -55,7 +55,9 @@ def magnified(
     """
     found: Dict[int, Reason] = {}
     seen: Set[str] = set()
-    for name in sorted(graph.view.nodes, key=lambda n: graph.view.nodes[n].op in NEEDS_RANGE):
+    # The logarithm in a power's gradient by its constant exponent is computed, but not used.
+    used = [name for name in graph.view.nodes if name not in graph.unread]
+    for name in sorted(used, key=lambda n: graph.view.nodes[n].op in NEEDS_RANGE):
         waiting, is_range = _magnifies(graph, name), graph.view.nodes[name].op in NEEDS_RANGE
         words = _WORDS[is_range] % (name, graph.view.nodes[name].op)
         while waiting:

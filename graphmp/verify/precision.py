@@ -142,10 +142,7 @@ class Precision:
         )
         read = {port.node for name in adding for port in view.inputs(name)}
         sums = {
-            name
-            for name in read
-            if view.nodes[name].op in _REDUCTIONS
-            and not self._has_rank(name)
+            name for name in read if view.nodes[name].op in _REDUCTIONS and not self._has_rank(name)
         }
         scalars = sums | {name for name in read if view.nodes[name].op == "Const"}
         for name in whole_order(view):

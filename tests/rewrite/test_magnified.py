@@ -176,3 +176,23 @@ def test_what_is_bounded_ends_the_walk():
 
     decided = decide(built(build))
     assert "inner" in decided.half and "bounded" not in decided.half
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_the_gradient_of_a_power_by_its_exponent(learned):
+    """A logarithm of the base, as TensorFlow made it until 1.14 for any exponent; used or not."""
+
+    def build():
+        x = tf.placeholder(tf.float32, [32, 3], "x")
+        product = tf.matmul(x, FREQUENCIES, name="product")
+        exponent = tf.get_variable("exponent", ()) if learned else tf.constant(0.25)
+        power = tf.pow(tf.abs(product) + 1e-3, exponent, name="power")
+        loss = tf.reduce_mean(tf.square(tf.matmul(power, weights("w", 16, 4), name="read")))
+        variables = tf.trainable_variables()
+        gradients = tf.gradients(loss, [*variables, exponent])
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients(zip(gradients, variables))
+
+    original = built(build)
+    assert any(node.op == "Log" and "power_grad" in node.name for node in original.graph_def.node)
+    decided = decide(original)
+    assert ("product" in decided.half) is not learned and "read" in decided.half
