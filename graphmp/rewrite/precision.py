@@ -27,13 +27,14 @@ from graphmp.rewrite.units import TypedGraph
 def precise(graph: TypedGraph, policy: Policy, compute_dtype: str) -> Dict[int, Reason]:
     """Units that need more digits than a half precision has, with reasons.
 
-    What isn't behind a matmul or convolution reads no half precision, and is left alone.
+    What isn't behind a matmul or convolution reads no half precision, and is left alone; so are
+    values of gradient code that nothing uses.
     """
     found: Dict[int, Reason] = {}
     if compute_dtype not in FORMATS:
         return found
     products = [name for name, node in graph.view.nodes.items() if node.op in policy.allow]
-    computed = graph.view.descendants(products, control=False)
+    computed = graph.view.descendants(products, control=False) - graph.unread
     rules = (
         positions(graph, policy, computed),
         repeated(graph, policy, computed, compute_dtype),

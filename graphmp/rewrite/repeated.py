@@ -161,7 +161,7 @@ def _compared(
 
 def _sums(graph: TypedGraph, computed: AbstractSet[str]) -> Iterator[Tuple[int, Reason]]:
     """Rule 3. Of gradients it is what a loop adds to one tensor: selected states are others."""
-    for name in graph.view.in_graph_order(computed - graph.unread):
+    for name in graph.view.in_graph_order(computed):
         if graph.view.nodes[name].op in _SUMS and graph.frame(name):
             others = frozenset() if name in graph.gradients else KEEPS_VALUES | _SUMS
             if _comes_back(graph, name, MOVES_NOTHING | others):
