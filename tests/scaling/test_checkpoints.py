@@ -160,6 +160,32 @@ def test_the_scale_is_initialised_with_all_trained_variables_and_by_nothing_more
     assert waits == {"init"}
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_variables_that_a_checkpoint_initialises(first, tmp_path):
+    """`init_from_checkpoint` gives some variables a second initialiser; either may be in use."""
+    path = str(tmp_path / "pretrained")
+    with tf.Graph().as_default(), tf.Session() as session:
+        kernel = tf.get_variable("kernel", [12, 1])
+        session.run(kernel.initializer)
+        tf.train.Saver([kernel]).save(session, path)
+    with tf.Graph().as_default():
+        x = vectors()
+        loss = square(tf.matmul(x, tf.get_variable("kernel", [12, 1])))
+        tf.train.AdamOptimizer(0.1).minimize(loss + square(x + tf.get_variable("b", [12])))
+        if first:
+            tf.global_variables_initializer()
+        tf.train.init_from_checkpoint(path, {"kernel": "kernel"})
+        if not first:
+            tf.global_variables_initializer()
+        tf.train.Saver()
+        original = tf.train.export_meta_graph()
+    converted = graphmp.convert(original).meta_graph
+    (init,) = [node for node in converted.graph_def.node if node.name == "init"]
+    assert sum(name.startswith("^graphmp/loss_scale/") for name in init.input) == 3
+    proof = verify(original, converted)
+    assert proof.ok, proof.claims
+
+
 def test_two_scales(tmp_path):
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, (None, 12), "x")

@@ -13,7 +13,21 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
+import collections
+import itertools
+from typing import (
+    AbstractSet,
+    Any,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import tensorflow.compat.v1 as tf
 
@@ -126,24 +140,23 @@ def saved_late(
 
 def _init_ops(graph: TrainingGraph, trained: AbstractSet[str]) -> List[str]:
     """The smallest NoOps that run the initialisers of all these variables."""
-    view, nodes = graph.view, graph.view.nodes
-    of_variable = {
-        graph.state.variable(view.inputs(name)[0].node): name
-        for name in graph.state.initializers
-        if name in nodes and view.inputs(name)
-    }
-    wanted = {of_variable[variable] for variable in trained if variable in of_variable}
+    view, nodes, writes = graph.view, graph.view.nodes, set(graph.state.writes)
+    of_variable: Dict[Optional[str], Set[str]] = collections.defaultdict(set)
+    for name in graph.state.initializers:  # a checkpoint may give a variable a second one
+        if name in nodes and view.inputs(name):
+            of_variable[graph.state.variable(view.inputs(name)[0].node)].add(name)
+    wanted = [of_variable[variable] for variable in sorted(trained) if variable in of_variable]
     if not wanted:
         return []
     groups = reached(
-        view.control_consumers(min(wanted)),
+        itertools.chain.from_iterable(map(view.control_consumers, sorted(wanted[0]))),
         view.control_consumers,
         lambda name: nodes[name].op == "NoOp",
     )
     whole = {
         name: before
         for name, before in ((name, view.ancestors([name])) for name in groups)
-        if wanted <= before and not before & set(graph.state.writes)
+        if all(any_of & before for any_of in wanted) and not before & writes
     }
     return sorted(
         name
