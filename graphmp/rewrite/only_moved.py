@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 from typing import Dict, Iterable, List, Set
 
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.traits import KEEPS_VALUES
 from graphmp.rewrite.units import TypedGraph
 
@@ -33,20 +34,10 @@ def only_moved(graph: TypedGraph, half: Iterable[int]) -> Set[int]:
                 read[reader].append(producer)
             elif graph.view.nodes[port.node].op != "Const":
                 cast.add(reader)
-    of_use = _reached(half - moves, read, moves)
-    return _reached((cast & moves) - of_use, readers, moves)
+    of_use = reached(half - moves, lambda number: moves.intersection(read[number]))
+    return reached((cast & moves) - of_use, lambda number: moves.intersection(readers[number]))
 
 
 def _moves(graph: TypedGraph, number: int) -> bool:
     name = graph.units[number].node
     return graph.view.nodes[name].op in KEEPS_VALUES and name not in graph.gradients
-
-
-def _reached(start: Set[int], edges: Dict[int, List[int]], within: Set[int]) -> Set[int]:
-    """The units that edges lead to from some units, these included."""
-    found, waiting = set(start), list(start)
-    while waiting:
-        fresh = set(edges[waiting.pop()]) & within - found
-        found |= fresh
-        waiting += fresh
-    return found

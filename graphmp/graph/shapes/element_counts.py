@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Dict, List, NamedTuple, Optional, Set
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -22,6 +22,7 @@ from graphmp.graph.shapes.shapes import (
     recorded_dimensions,
 )
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.graph.structure.walk import reached
 from graphmp.policy import tables
 
 MOST_UNKNOWN = 3  # a batch, and two dimensions of space or time
@@ -83,15 +84,12 @@ class ElementCounts:
 
     def _alike(self, port: Port) -> Set[Port]:
         """The tensors with as many elements, itself included."""
-        found, waiting = {port}, [port]
-        while waiting:
-            at = waiting.pop()
-            fresh = set(self._behind(at.node).get(at.output, ()))
-            if self._keeps(at.node):
-                fresh.add(self._view.inputs(at.node)[0])
-            waiting += fresh - found
-            found |= fresh
-        return found
+        return reached([port], self._beside)
+
+    def _beside(self, port: Port) -> Iterator[Port]:
+        yield from self._behind(port.node).get(port.output, ())
+        if self._keeps(port.node):
+            yield self._view.inputs(port.node)[0]
 
     def _behind(self, name: str) -> Dict[Any, List[Port]]:
         """The tensors that have as many elements as an output of a node and are made of it."""
