@@ -16,8 +16,8 @@ is one line. Tests that were not measured are not in the table and run by defaul
 
     python tools/default_tests.py TIMES...
 
-adds to the table as it is. Of the cases that one test outside of the folders of rules has, the
-CASES quickest stay, and others that take less than LONG.
+adds to the table. Of the cases of one test outside of the folders of rules, the CASES quickest and
+those that take less than LONG stay.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ONE_CASE = 1.0  # seconds of the quickest case of a test of rules
 FEWEST = 4  # new lines
 CASES, LONG = 2, 0.3  # seconds
 HEAD = """\
-# Made by tools/default_tests.py, which says how: what runs with --slow only.
+# Tests, and cases of them, that run with --slow only: made by tools/default_tests.py.
 """
 Line = Tuple[str, int]
 

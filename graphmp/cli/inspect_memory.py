@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure",
         action="store_true",
-        help="with --memory: also measure the peak of two steps of both graphs on made-up data",
+        help="with --memory: also measure the peak of both graphs, in two steps on made-up data",
     )
 
 

@@ -134,11 +134,13 @@ class Order:
 
     def _initialises(self, name: str, original: str) -> bool:
         """Whether a node initialises state of scales, or variables of the original as a group."""
-        if self._before.nodes[original].op == "NoOp" and self._scales.initial:
-            initializers = self._sides.before.state.initializers
-            if any(control in initializers for control in self._before.controls(original)):
-                return True
-        return bool(self._initial(self._after.controls(name)))
+        initializers = self._sides.before.state.initializers
+        is_group = self._before.nodes[original].op == "NoOp" and not initializers.isdisjoint(
+            self._before.controls(original)
+        )
+        return (is_group and bool(self._scales.initial)) or bool(
+            self._initial(self._after.controls(name))
+        )
 
     def _initial(self, names: Iterable[str]) -> Set[str]:
         found = map(self._checkpoints.initialises, names)

@@ -2,10 +2,10 @@
 
 TensorFlow may know less of a tensor behind a Reshape than ahead of it, or more: of
 `[?, 1152, 10]`, a Reshape to a computed shape and a Transpose, the one in the middle may have
-five unknown dimensions. All three have the same number of elements. It is that of the shape with
-the largest product of known dimensions; of several such that with the most unknown dimensions (a
-Reshape joins those of a batch and of time in one), but with no more than MOST_UNKNOWN where there
-is a choice.
+five unknown dimensions. All three have the same number of elements. It is taken from the shape with
+the largest product of known dimensions. If several have that product, shapes with more unknown
+dimensions are preferred, since a Reshape may join a batch and time to one dimension; but shapes
+with more than MOST_UNKNOWN come last.
 """
 
 from __future__ import annotations
