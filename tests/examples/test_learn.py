@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.support.forks import EMULATED
 from tests.support.places import EXAMPLES
 
 FOLDER = EXAMPLES
@@ -49,7 +50,7 @@ def test_twenty_steps_in_float16(name, forks, tmp_path, monkeypatch):
         *(["--log_every=1"] if name in SHARED else LAYOUT[name]),
     ]
     exact = losses(forks.run(*argv, flags=None))
-    ended = forks.run(*argv, flags=["--compute_dtype=float16"])
+    ended = forks.run(*argv, flags=["--compute_dtype=float16"], patience=EMULATED)
     half = losses(ended)
     assert ended.err.splitlines()[-1].endswith("; 0 skipped"), ended.err
     assert half.shape == exact.shape and len(exact) == 20

@@ -24,6 +24,7 @@ from graphmp.cli.parser import build_parser
 from tests.support.places import ROOT
 
 PATIENCE = 100  # seconds; a script that hangs is ended by SIGALRM
+EMULATED = 1800  # seconds; with half precision that the CPU emulates
 NET = """
 import sys, time
 import numpy as np
@@ -168,10 +169,12 @@ class Forks:
         stdin: str = "",
         env: Optional[Dict[str, str]] = None,
         folder: str = "",
+        patience: int = PATIENCE,
     ) -> Fork:
         """Start a script of a folder, by default the working one.
 
-        It runs under `graphmp run`, or under plain Python if `flags` is None.
+        It runs under `graphmp run`, or under plain Python if `flags` is None, for `patience` seconds
+        at most.
         """
         spec = None
         if flags is not None:
@@ -189,7 +192,7 @@ class Forks:
             argv=[script, *argv],
             folder=folder,
             files=files,
-            patience=PATIENCE,
+            patience=patience,
             env=env or {},
         )
         return Fork(self, pid, files)
