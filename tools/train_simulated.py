@@ -20,7 +20,7 @@ gradients, and loses the smallest. If that agrees, it has passed; without a scal
 one, there is no verdict then, as its gradients are too small for them. One line per graph.
 
 Exit status: 0; 1 if a graph does not train alike or takes longer than --seconds; 2 for bad usage.
-If the original can't be trained on made-up batches, its line only says so.
+If the original can't be trained on made-up batches to finite variables, its line only says so.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ Train = Callable[..., Optional[Row]]  # trains a pair with some flags changed, f
 def main(argv: Optional[List[str]] = None) -> int:
     """Convert, simulate, train and print. Return the exit status."""
     args = parse(argv)
-    flags = dict(word.split("=", 1) for word in args.graphs if "=" in word)
+    paths = [word for word in args.graphs if "=" not in word or pathlib.Path(word).is_file()]
+    flags = dict(word.split("=", 1) for word in args.graphs if word not in paths)
     peers = (
         {
             row["file"]: row.get("cosine")
@@ -62,7 +63,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         else {}
     )
     status, is_dynamic = 0, flags.get("loss_scale") == "dynamic"
-    for path in map(pathlib.Path, (word for word in args.graphs if "=" not in word)):
+    for path in map(pathlib.Path, paths):
         peer = peers.get(path.name)
 
         def train(
@@ -191,7 +192,9 @@ def verdict(row: Optional[Row], peer: Optional[float]) -> Tuple[bool, str]:
         return True, "no verdict: the original can't be trained on made-up batches: %s" % row["run"]
     if row["converted"] != "ok":
         return False, "the conversion does not train: %s" % row["converted"]
-    if not all(row["finite"]):
+    if not row["finite"][0]:
+        return True, "no verdict: the original's variables are not finite after training"
+    if not row["finite"][1]:
         return False, "not finite after training"
     least = min(ALIKE, (1 if peer is None else peer) - WITHIN)
     median = row.get("cosine", [1, 1])[1]

@@ -1,6 +1,7 @@
 """tools/train_simulated.py with a fake training program: its input, and the use of its output."""
 
 import json
+import shutil
 
 import pytest
 
@@ -36,13 +37,13 @@ def test_half_precision_is_simulated_and_peers_lower_what_is_asked(
 ):
     program, peer = tmp_path / "pretends.py", tmp_path / "peer.jsonl"
     program.write_text(PROGRAM % (str(tmp_path), json.dumps(ALIKE)))
-    peer.write_text(json.dumps({"file": "images.meta", "cosine": 0.9}) + "\n")
+    peer.write_text(json.dumps({"file": "epoch=1.meta", "cosine": 0.9}) + "\n")
     assert (
         train_simulated.main(
             [
                 "--train_pair=%s" % program,
                 "--peer=%s" % peer,
-                str(DATA / "images.meta"),
+                str(shutil.copy(DATA / "images.meta", tmp_path / "epoch=1.meta")),
                 "loss_scale=dynamic",
             ]
         )
@@ -50,7 +51,7 @@ def test_half_precision_is_simulated_and_peers_lower_what_is_asked(
     )
     assert (
         capsys.readouterr().out
-        == "images.meta: median cosine 0.9950 of 4 variables, at least 0.8800\n"
+        == "epoch=1.meta: median cosine 0.9950 of 4 variables, at least 0.8800\n"
     )
     original, converted = (
         read_graph(str(tmp_path / name)).graph_def for name in ("original.meta", "simulated.meta")
@@ -74,6 +75,12 @@ def test_half_precision_is_simulated_and_peers_lower_what_is_asked(
             "median cosine 0.9700 of 4 variables, at least 0.9800",
         ),
         (dict(ALIKE, finite=[True, False]), None, False, "not finite after training"),
+        (
+            dict(ALIKE, finite=[False, True]),
+            None,
+            True,
+            "no verdict: the original's variables are not finite after training",
+        ),
         (
             dict(ALIKE, converted="ValueError: no"),
             None,
