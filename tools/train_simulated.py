@@ -171,8 +171,9 @@ def judged_longer(train: Train, words: str, is_dynamic: bool) -> Tuple[bool, str
         words: what few steps came to.
         is_dynamic: whether these had a dynamic scale.
     """
-    agrees, longer = verdict(train({"loss_scale": "dynamic"}, steps=LONG), None)
-    if not agrees:
+    row = train({"loss_scale": "dynamic"}, steps=LONG)
+    agrees, longer = verdict(row, None)
+    if not (agrees and trains(row)):
         return False, words
     if is_dynamic:
         return True, "%s, in %d steps; in %d %s" % (longer, LONG, STEPS, words)

@@ -147,3 +147,11 @@ def test_a_pair_that_falls_short_is_trained_longer_with_a_dynamic_scale(
 
     found, said = train_simulated.judged_longer(train, "in few steps", is_dynamic)
     assert found is agrees and said.startswith(words)
+
+
+@pytest.mark.unit
+def test_a_pair_that_falls_short_has_not_passed_if_it_trains_no_longer(train_simulated):
+    def train(changed, steps):
+        return dict(ALIKE, finite=[False, False])
+
+    assert train_simulated.judged_longer(train, "in few steps", True) == (False, "in few steps")
