@@ -51,7 +51,7 @@ def _lines(found: CostReport, name: str, dtype: str) -> List[Line]:
 def _head(found: CostReport, name: str) -> List[Line]:
     """The counted tensors, and sums."""
     from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
-    from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES, SLOW_BYTES, SLOW_MOST
+    from graphmp.rewrite.costs import CAST_BYTES, LAUNCH, SAVED_BYTES, SLOW_BYTES, SLOW_MOST
 
     text = (
         "%s; unknown dimensions count as %d, a while loop as %d iterations where the graph names no"
@@ -79,10 +79,11 @@ def _head(found: CostReport, name: str) -> List[Line]:
     )
     model = (
         "an element of a float32 tensor costs %d bytes more to write and to read than one of half"
-        " precision, a cast of it %d; a fused op nothing; a kernel that is slow in half precision"
-        " and reads many elements %d for each, but at most %s a call"
+        " precision, a cast of it %d, the launch of a cast as much as %s; a fused op nothing; a"
+        " kernel that is slow in half precision and reads many elements %d for each, but at most %s"
+        " a call"
     )
-    text = model % (SAVED_BYTES, CAST_BYTES, SLOW_BYTES, size(SLOW_MOST))
+    text = model % (SAVED_BYTES, CAST_BYTES, size(LAUNCH), SLOW_BYTES, size(SLOW_MOST))
     return [*lines, ("row", labelled("model", text))]
 
 

@@ -7,7 +7,9 @@
 3. Tensors inside a fused kernel move nothing: `Conv2D -> BiasAdd -> Relu` only writes the Relu's
    result, if there are no other consumers in between (`fused.txt` has the pairs).
 4. A cast reads each element in one dtype and writes it in the other, 6 bytes; it serves all
-   consumers of that dtype. A constant costs nothing: there is one of each dtype.
+   consumers of that dtype. Its launch costs as much as 262 kB: a GPU launches a kernel in 2 us or
+   more and moves megabytes meanwhile; a CPU takes 9 us and moves 40 kB. A constant costs nothing:
+   there is one of each dtype.
 5. All of it counts once for each iteration of the loops around it (`graph/shapes/trip_counts.py`);
    a cast of a loop invariant is before the loop.
 6. A tensor is sent once to each device with consumers, in half precision if its producer or the
@@ -15,7 +17,7 @@
    in memory.
 7. The result of an all-reduce of gradients is sent once more, if it is float32.
 8. Nodes that no step runs (`idle`: mostly gradients of constants) move nothing; a cast only for
-   them costs no more than its launch.
+   them costs 64 bytes, so that there are few.
 9. An op whose kernel is slow in half precision (`slow_in_half` there) costs 16 bytes for each
    element that it reads in half, if these are many: more than a cast and float32. It costs no more
    than a cast and float32 of 2**25 elements.
@@ -38,7 +40,8 @@ SAVED_BYTES = 2  # of an element in half instead of float32
 SENT = 100  # bytes in memory for a byte sent: 10 Gbit Ethernet moves 1.25 GB/s
 SLOW_BYTES = 16  # an element read in half by a kernel that is slow in it
 SLOW_MOST = (CAST_BYTES + SAVED_BYTES) * SLOW_ELEMENTS.stop  # of one call of it
-LAUNCH = 64  # bytes for launching one more kernel: among equal costs, the fewest casts win
+LAUNCH = 1 << 18  # bytes for the launch of a cast: 0.3 us at the 900 GB/s of a V100
+IDLE_CAST = 64  # bytes for a cast that no step runs
 
 
 class TensorCost(NamedTuple):
@@ -49,7 +52,7 @@ class TensorCost(NamedTuple):
         read: additional bytes for each float32 consumer that touches it.
         down: of a cast of it to half precision; 0 for a constant.
         up: of a cast of it to float32; 0 for a constant.
-        launch: of a cast that only nodes read which no step runs.
+        idle: of a cast that only nodes read which no step runs.
         sent: additional bytes for each other device that it is sent to in float32.
     """
 
@@ -57,7 +60,7 @@ class TensorCost(NamedTuple):
     read: float
     down: float
     up: float
-    launch: float
+    idle: float
     sent: float
 
 
@@ -69,10 +72,11 @@ def costs(graph: TypedGraph, port: Port) -> TensorCost:
     idle = port.node in graph.idle
     moved = 0 if idle or stays_in_kernel(graph, port) else SAVED_BYTES * elements * trips
     casts = graph.trips(graph.view.inputs(port.node)[0].node) if is_invariant(node) else trips
-    cast = 0 if node.op == "Const" else LAUNCH + (0 if idle else CAST_BYTES * elements * casts)
+    cast = IDLE_CAST if idle else (LAUNCH + CAST_BYTES * elements) * casts
+    cast = 0 if node.op == "Const" else cast
     sent = 0 if idle or node.op == "Const" else SENT * SAVED_BYTES * elements * trips
     written = 0 if node.op in MOVES_NOTHING else moved
-    return TensorCost(written, moved, cast, cast, LAUNCH, sent)
+    return TensorCost(written, moved, cast, cast, IDLE_CAST, sent)
 
 
 def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
@@ -105,7 +109,7 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
                 )
             )
         if other and graph.view.nodes[port.node].op != "Const":
-            total += cost.down if set(other) - graph.idle else LAUNCH
+            total += cost.down if set(other) - graph.idle else IDLE_CAST
     return total + sum(
         slowness(graph, name)
         for name in graph.view.nodes

@@ -67,18 +67,19 @@ class NodeTimes:
     def tensor(self, port: Port) -> TensorCost:
         """The cost of casting and sending a tensor."""
         node = self._graph.view.nodes[port.node]
-        launch = self._prediction.costs.overhead
+        overhead = self._prediction.costs.overhead
         if node.op == "Const":
-            return TensorCost(0.0, 0.0, 0.0, 0.0, launch, 0.0)
+            return TensorCost(0.0, 0.0, 0.0, 0.0, overhead, 0.0)
         source = self._graph.view.inputs(port.node)[0] if is_invariant(node) else port
         runs = self._runs(source.node)
         idle = port.node in self._graph.idle
         size = elements(self._type(port), self._prediction.costs.batch_size)
         down, up = (
-            launch if idle else runs * self._prediction.cast(to, size) for to in ("half", "float32")
+            overhead if idle else runs * self._prediction.cast(to, size)
+            for to in ("half", "float32")
         )
         sent = 0.0 if idle else SENT * SAVED_BYTES * size * runs
-        return TensorCost(0.0, 0.0, down, up, launch, sent)
+        return TensorCost(0.0, 0.0, down, up, overhead, sent)
 
     def _node(self, name: str) -> NodeTime:
         if name in self._graph.idle:

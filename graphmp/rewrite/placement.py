@@ -200,7 +200,7 @@ def tensor_arcs(
                     yield b, a if node.op != "Const" else SINK, _INFINITE
         for ends, up, down in (
             (readers, cost.up, cost.down),
-            (idle - readers, cost.launch, cost.launch),
+            (idle - readers, cost.idle, cost.idle),
         ):
             if ends and node.op != "Const":
                 yield from _cast(a, ends, SINK, up, fresh)

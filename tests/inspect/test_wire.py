@@ -223,7 +223,7 @@ def placed(*lines, device):
 @pytest.mark.unit
 def test_what_is_sent_in_float32_is_avoided_where_there_is_a_choice():
     lines = [
-        "x Placeholder shape=[4,4]",
+        "x Placeholder shape=[1000,1000]",
         "far Exp x",
         "near Identity far",
         "top Neg near",
