@@ -73,6 +73,12 @@ def ran_as_version_1(path: str) -> str:
     return text % (path, tf.__version__)
 
 
+BY_HAND = (
+    "a graph is converted where a gradient of tf.gradients trains; `graphmp convert"
+    " --compute_dtype=bfloat16` converts this one too"
+)
+
+
 def why_nothing_trained(imports: AbstractSet[str], eagerly: bool, sessions: bool) -> str:
     """Why a script that ended normally trained nothing in a session; empty if unknown.
 

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from typing import AbstractSet, Any, Iterable, List
 
-from graphmp.graph.state.live import ancestors, as_ops, is_update, is_write, variable_op
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.state.live import (
+    ancestors,
+    as_ops,
+    is_initializer,
+    is_update,
+    is_write,
+    variable_op,
+)
 from graphmp.graph.structure.calls import functions_named, with_callers
-from graphmp.policy.op_sets import CALLS
+from graphmp.policy.op_sets import ASSIGNS, CALLS
+from graphmp.policy.policy import tensor_core_ops
 from graphmp.scaling.losses.inside import training_functions
 from graphmp.tf_hooks.gradient_calls import noted
 from graphmp.tf_hooks.internals import is_op
+
+_SERVED = frozenset(tensor_core_ops())
 
 
 def trains(graph: Any, fetches: Any) -> bool:
@@ -30,6 +42,29 @@ def trains(graph: Any, fetches: Any) -> bool:
         for _, gradient in call.results
     }
     return any(op.name in recorded for op in ancestors(writes, control=False))
+
+
+def trained_by_hand(graph: Any, ops: Iterable[Any]) -> str:
+    """How these ops assign to a trainable variable what a matmul or convolution computed.
+
+    That is training by gradients which the graph computes itself; empty if they don't.
+    """
+    trainable = {
+        found.name
+        for found in map(variable_op, graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES))
+        if found is not None
+    }
+    before = ancestors(ops) if trainable else ()
+    writes = [op for op in before if op.type in ASSIGNS and not is_initializer(op)]
+    for write in sorted(writes, key=lambda op: str(op.name)):
+        variable = variable_op(write.inputs[0])
+        if variable is None or variable.name not in trainable:
+            continue
+        computed = ancestors([write.inputs[1].op], control=False)
+        sources = sorted(op.name for op in computed if op.type in _SERVED)
+        if sources:
+            return "%s updates %s from %s" % (write.name, variable.name, sources[-1])
+    return ""
 
 
 def updates(graph: Any, fetches: Any) -> bool:
