@@ -74,8 +74,8 @@ def ran_as_version_1(path: str) -> str:
 
 
 BY_HAND = (
-    "a graph is converted where a gradient of tf.gradients trains; `graphmp convert"
-    " --compute_dtype=bfloat16` converts this one too"
+    "a graph is converted where a gradient that tf.gradients computed in this process trains;"
+    " `graphmp convert` converts this one, or its .meta file, and tells whether it is scaled"
 )
 
 

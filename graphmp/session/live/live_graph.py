@@ -45,7 +45,8 @@ class Fate:
     It outlives the graph.
 
     Attributes:
-        by_hand: how it was trained by gradients that `tf.gradients` didn't compute; empty if not.
+        by_hand: how it was trained by gradients that `tf.gradients` didn't compute in this process;
+            empty if it wasn't.
     """
 
     ran: bool = False
@@ -77,7 +78,7 @@ class Observer:
         return False
 
     def trains_by_hand(self, live: LiveGraph) -> None:
-        """A run trains by gradients that the graph computes itself; nothing is converted for it."""
+        """A run trains by gradients that `tf.gradients` didn't compute; it converts nothing."""
 
     def begins(self, live: LiveGraph, feeds: Dict[Any, Any]) -> None:
         """A run that trains begins, with these feeds in the form of `session.run`."""
