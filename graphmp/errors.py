@@ -190,7 +190,8 @@ CODES = {
     "GMP105": Code(
         0,
         "No gradient code was found: nothing is scaled or clipped.",
-        "Nothing to do for an inference graph.",
+        "Nothing to do for an inference graph. For a gradient that the model computes itself, use"
+        " bfloat16, or have tf.gradients compute it.",
     ),
     "GMP106": Code(
         0,

@@ -40,7 +40,7 @@ from graphmp.report import facts
 from graphmp.report.report import make_report, sha256
 from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.live_conversion import LiveConversion
-from graphmp.session.live.live_graph import LiveGraph, Observer, known_live_graph
+from graphmp.session.live.live_graph import Fate, LiveGraph, Observer, known_live_graph
 from graphmp.session.live.runs import fed_tensor
 from graphmp.session.live.words import Words
 from graphmp.session.session import convert_every_session
@@ -72,6 +72,7 @@ class Run(Observer):
         self._ends: Dict[int, str] = {}  # the closing message of each graph, by its number
         self._last: Dict[int, NotFinite] = {}  # of each graph the last step that was not finite
         self._applied: Dict[int, int] = {}  # the number of such steps that were applied
+        self._by_hand: Dict[int, Fate] = {}
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._left: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs that the decorator converted
         self._reports = 0
@@ -183,6 +184,9 @@ class Run(Observer):
         elif self._spec["verify"]:
             self._unverified[live.number] = found.original, found.meta_graph
 
+    def trains_by_hand(self, live: LiveGraph) -> None:
+        self._by_hand[live.number] = live.fate
+
     def begins(self, live: LiveGraph, feeds: Dict[Any, Any]) -> None:
         graphs = self._unverified.pop(live.number, None)
         if graphs is not None:
@@ -231,6 +235,11 @@ class Run(Observer):
             return
         for session in list(self._open):
             self._note(session)
+        by_hand = [fate.by_hand for fate in self._by_hand.values() if not fate.converted]
+        for text in by_hand:
+            self._say("warning GMP120: %s, in float32: %s" % (text, unfit.BY_HAND))
+        if by_hand and not self._ends:
+            return
         if not self._ends and not self._raised and not self._left and not self._written.eagerly:
             why = unfit.why_nothing_trained(
                 self._written.imports, tf.executing_eagerly(), self._sessions

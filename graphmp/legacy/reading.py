@@ -8,6 +8,7 @@ from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
 _EAGER_OFF = frozenset(("disable_eager_execution", "disable_v2_behavior"))
 _CONDITIONS = (ast.If, ast.IfExp, ast.Try)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _CONTRIB = "tensorflow.contrib"
 NUMPY = "Tensor.numpy"
 
@@ -23,6 +24,8 @@ class FileFacts(NamedTuple):
         imports: dotted names.
         names: the parts of `tensorflow` that it uses, by line.
         sure: those that it uses under no condition, which TensorFlow's version might be.
+        at_import: those of these that it uses while it is imported, outside of functions.
+        imports_at_import: dotted names that it imports in the same way.
     """
 
     plain: bool
@@ -32,6 +35,8 @@ class FileFacts(NamedTuple):
     imports: List[str]
     names: List[Tuple[int, str]]
     sure: FrozenSet[str]
+    at_import: FrozenSet[str]
+    imports_at_import: FrozenSet[str]
 
 
 def read(path: pathlib.Path, folder: pathlib.Path) -> Optional[FileFacts]:
@@ -60,17 +65,25 @@ def read(path: pathlib.Path, folder: pathlib.Path) -> Optional[FileFacts]:
     names = [(_line(node), name) for node, name in used]
     always = set(_unconditional(tree))
     sure = frozenset(name for node, name in used if node in always)
-    return FileFacts(plain, adapted, in_graphs, contrib, imports, names, sure)
+    run = set(_unconditional(tree, inside=False))
+    at_import = frozenset(name for node, name in used if node in run)
+    at_once = frozenset(name for node in run for name in _imported(node, package))
+    return FileFacts(plain, adapted, in_graphs, contrib, imports, names, sure, at_import, at_once)
 
 
-def _unconditional(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a file that are under no condition."""
+def _unconditional(tree: ast.AST, inside: bool = True) -> Iterator[ast.AST]:
+    """The nodes of a file that are under no condition; those inside functions only if `inside`."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
-        if not isinstance(node, _CONDITIONS):
-            yield node
+        if isinstance(node, _CONDITIONS):
+            continue
+        yield node
+        if inside or not isinstance(node, _FUNCTIONS):
             waiting.extend(ast.iter_child_nodes(node))
+        else:
+            waiting += getattr(node, "decorator_list", [])
+            waiting += filter(None, [*node.args.defaults, *node.args.kw_defaults])
 
 
 def _used(tree: ast.AST) -> Iterator[Tuple[ast.AST, str]]:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
-from typing import Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import (
+    AbstractSet,
+    Dict,
+    FrozenSet,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Set,
+    Tuple,
+)
 
 from graphmp.legacy import installation, internals, reading
 from graphmp.legacy.libraries import keras_2
@@ -32,9 +43,9 @@ class ScriptFacts(NamedTuple):
     imports: FrozenSet[str] = frozenset()
 
 
-def _is_older(facts: reading.FileFacts) -> bool:
+def _is_older(facts: reading.FileFacts, used: AbstractSet[str]) -> bool:
     """Whether a file needs TensorFlow 1 for what it uses, and doesn't ask for it itself."""
-    return facts.plain and not facts.adapted and not all(map(internals.in_version_2, facts.sure))
+    return facts.plain and not facts.adapted and not all(map(internals.in_version_2, used))
 
 
 class Program:
@@ -55,6 +66,7 @@ class Program:
         self._packages = frozenset([module.partition(".")[0]] if module else [])
         self._seen: Dict[pathlib.Path, Optional[reading.FileFacts]] = {}
         self._asked: Set[str] = set()
+        self._run: List[pathlib.Path] = []
         if module:
             self.add_module(module)
             self.add_module(module + ".__main__")
@@ -77,7 +89,9 @@ class Program:
         switches TensorFlow 2 behaviour off itself, or executes eagerly with only names that
         TensorFlow 2 has; and if a file imports a part of contrib, or a module that Keras 2 alone
         has, whatever others mention; and if one switches eager execution off, but another, which
-        mentions no `compat.v1`, uses a part of plain `tensorflow` that TensorFlow 2 lacks.
+        mentions no `compat.v1`, uses a part of plain `tensorflow` that TensorFlow 2 lacks; and if
+        such a file uses one outside of functions, and is imported without a condition: TensorFlow 2
+        fails there.
         """
         known = {path: facts for path, facts in self._seen.items() if facts}
         imports = frozenset(
@@ -87,7 +101,8 @@ class Program:
             return ScriptFacts(imports=imports)
         older = any(facts.contrib or keras_2.wanted(facts.imports) for facts in known.values())
         if any(facts.in_graphs for facts in known.values()):
-            older = older or any(map(_is_older, known.values()))
+            older = older or any(_is_older(facts, facts.sure) for facts in known.values())
+        older = older or any(_is_older(facts, facts.at_import) for facts in self._imported())
         fits = any(facts.plain for facts in known.values()) and not any(
             facts.adapted for facts in known.values()
         )
@@ -107,6 +122,7 @@ class Program:
 
     def add_file(self, path: pathlib.Path) -> None:
         """Read a file that the program runs, and what it imports of its author's."""
+        self._run.append(path)
         self._add([(path, path.parent)])
 
     def add_module(self, name: str) -> bool:
@@ -115,8 +131,22 @@ class Program:
             return False
         self._asked.add(name)
         before = len(self._seen)
-        self._add(list(self._files(name)))
+        files = list(self._files(name))
+        self._run += [path for path, _ in files]
+        self._add(files)
         return len(self._seen) > before
+
+    def _imported(self) -> Iterator[reading.FileFacts]:
+        """The files that run, and those that they import under no condition, outside functions."""
+        waiting, seen = list(self._run), set()
+        while waiting:
+            path = waiting.pop()
+            facts = self._seen.get(path)
+            if facts is None or path in seen:
+                continue
+            seen.add(path)
+            yield facts
+            waiting += [file for name in facts.imports_at_import for file, _ in self._files(name)]
 
     def _add(self, waiting: List[Tuple[pathlib.Path, pathlib.Path]]) -> None:
         while waiting:

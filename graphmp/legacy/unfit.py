@@ -73,6 +73,12 @@ def ran_as_version_1(path: str) -> str:
     return text % (path, tf.__version__)
 
 
+BY_HAND = (
+    "a graph is converted where a gradient that tf.gradients computed in this process trains;"
+    " `graphmp convert` converts this one, or its .meta file, and tells whether it is scaled"
+)
+
+
 def why_nothing_trained(imports: AbstractSet[str], eagerly: bool, sessions: bool) -> str:
     """Why a script that ended normally trained nothing in a session; empty if unknown.
 

@@ -23,6 +23,7 @@ from graphmp.naming import is_clone
 from graphmp.policy.dtypes import FLOAT32, FLOAT64, HALF, INVALID, compute_dtype
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
+from graphmp.rewrite.by_hand import trained_by_hand
 from graphmp.rewrite.unmatched import unmatched
 from graphmp.scaling.losses.inside import training_functions
 
@@ -81,11 +82,7 @@ def recognise(
         or training_functions(meta_graph.graph_def, recorded)
         & set(called_functions(meta_graph.graph_def))
     )
-    warnings = (
-        []
-        if trains
-        else [warning("GMP105", "", "no training in this graph: no gradient code was found")]
-    )
+    warnings = [] if trains else [_without_gradients(meta_graph, view, config)]
     bodies = [
         meta_graph.graph_def.node,
         *(function.node_def for function in meta_graph.graph_def.library.function),
@@ -104,6 +101,22 @@ def recognise(
     if precision:
         warnings.append(warning("GMP108", "", precision))
     return Recognised(warnings, bool(precision), bool(scaling))
+
+
+def _without_gradients(
+    meta_graph: tf.MetaGraphDef, view: GraphView, config: Config
+) -> Dict[str, str]:
+    """The warning for a graph without gradient code."""
+    found = trained_by_hand(meta_graph, view)
+    if found is None:
+        return warning("GMP105", "", "no training in this graph: no gradient code was found")
+    text = "%s, by a gradient that tf.gradients didn't compute: it is not scaled" % (found,)
+    if config.compute_dtype == "float16":
+        text += (
+            ", so that values below 6e-8 vanish in float16; --compute_dtype=bfloat16 has the range"
+            " of float32"
+        )
+    return warning("GMP105", found.write, text)
 
 
 def is_inserted(name: str) -> bool:

@@ -154,8 +154,11 @@ def _watched(graph: Any, config: Config) -> LiveGraph:
 def _end(fate: Fate, compute_dtype: str) -> None:
     if fate.ran and not fate.converted and compute_dtype != "float32":
         say(
-            "GMP120: nothing computed in %s: no run trained, and a graph is converted at the first"
-            " run that does" % compute_dtype
+            "GMP120: nothing computed in %s: %s, and a graph is converted at the first run that"
+            " trains by a gradient that tf.gradients computed" % (compute_dtype, fate.by_hand)
+            if fate.by_hand
+            else "GMP120: nothing computed in %s: no run trained, and a graph is converted at the"
+            " first run that does" % compute_dtype
         )
 
 

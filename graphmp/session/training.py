@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from typing import AbstractSet, Any, Iterable, List
 
-from graphmp.graph.state.live import ancestors, as_ops, is_update, is_write, variable_op
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.state.live import (
+    ancestors,
+    as_ops,
+    is_initializer,
+    is_update,
+    is_write,
+    variable_op,
+)
 from graphmp.graph.structure.calls import functions_named, with_callers
-from graphmp.policy.op_sets import CALLS
+from graphmp.graph.structure.gradient_names import claims
+from graphmp.policy.op_sets import ASSIGNS, CALLS
+from graphmp.policy.policy import tensor_core_ops
 from graphmp.scaling.losses.inside import training_functions
 from graphmp.tf_hooks.gradient_calls import noted
 from graphmp.tf_hooks.internals import is_op
+
+_SERVED = frozenset(tensor_core_ops())
 
 
 def trains(graph: Any, fetches: Any) -> bool:
     """Whether fetching these ops would train.
 
     They then depend on an optimizer's kernel, on a write that depends on a gradient, or on a
-    function that trains. An imported graph has no record of its gradients; there only kernels
-    count.
+    function that trains. An imported graph has no record of its gradients; there kernels count, and
+    assignments to trainable variables that depend on what has the name of a gradient.
     """
     before = ancestors(as_ops(fetches, graph))
     writes = [op for op in before if is_write(op)]
@@ -29,7 +42,44 @@ def trains(graph: Any, fetches: Any) -> bool:
         if not call.in_function
         for _, gradient in call.results
     }
-    return any(op.name in recorded for op in ancestors(writes, control=False))
+    if recorded:
+        return any(op.name in recorded for op in ancestors(writes, control=False))
+    trainable = _trainable(graph) if writes else frozenset()
+    assigned = [op for op in writes if op.type in ASSIGNS and _assigned(op) in trainable]
+    named = {op.name for op in ancestors(assigned, control=False) if "_grad/" in op.name}
+    return bool(named and named & claims({op.name for op in graph.get_operations()}).keys())
+
+
+def trained_by_hand(graph: Any, ops: Iterable[Any]) -> str:
+    """How these ops assign to a trainable variable what a matmul or convolution computed.
+
+    That is training by gradients that `tf.gradients` didn't compute in this process; empty if they
+    don't.
+    """
+    trainable = _trainable(graph)
+    before = ancestors(ops) if trainable else ()
+    writes = [op for op in before if op.type in ASSIGNS]
+    for write in sorted(writes, key=lambda op: str(op.name)):
+        variable = _assigned(write)
+        if variable not in trainable:
+            continue
+        computed = ancestors([write.inputs[1].op], control=False)
+        sources = sorted(op.name for op in computed if op.type in _SERVED)
+        if sources:
+            return "%s updates %s from %s" % (write.name, variable, sources[-1])
+    return ""
+
+
+def _trainable(graph: Any) -> AbstractSet[str]:
+    """The names of a graph's trainable variables."""
+    found = map(variable_op, graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES))
+    return {op.name for op in found if op is not None}
+
+
+def _assigned(write: Any) -> str:
+    """The name of the variable that an assignment changes, but for its initial value; or empty."""
+    variable = None if is_initializer(write) else variable_op(write.inputs[0])
+    return variable.name if variable is not None else ""
 
 
 def updates(graph: Any, fetches: Any) -> bool:

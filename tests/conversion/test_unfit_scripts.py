@@ -102,3 +102,36 @@ def test_sessions_that_train_nothing(forks, net_folder):
     ended = forks.run("train.py")
     assert ended.said[1].startswith("warning GMP120: sessions ran, and none of their runs wrote")
     assert ended.said[-1] == "nothing was trained in this process"
+
+
+BY_HAND = """
+import sys
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior() if tf.__version__ > "2" else None
+x = tf.ones((4, 4))
+weight = tf.get_variable("weight", (4, 4), use_resource="resource" in sys.argv)
+with tf.control_dependencies([weight.assign_sub(tf.matmul(x, weight), name="step")]):
+    done = tf.identity(x)
+with tf.Session() as s:
+    s.run(tf.global_variables_initializer())
+    s.run(done)
+    if "fail" in sys.argv:
+        raise KeyError("it")
+    if "both" in sys.argv:
+        loss = tf.reduce_sum(tf.matmul(x, weight))
+        s.run(tf.train.GradientDescentOptimizer(1e-3).minimize(loss))
+"""
+
+
+@pytest.mark.parametrize("argument", ("", "resource", "fail", "both"))
+def test_training_by_gradients_that_the_graph_computes_itself(forks, tmp_path, argument):
+    (tmp_path / "train.py").write_text(BY_HAND)
+    ended = forks.run(str(tmp_path / "train.py"), argument)
+    by_hand = [line for line in ended.said if "GMP120" in line]
+    if argument == "both":
+        assert not by_hand and "1 training steps" in ended.said[-1]
+        return
+    (line,) = by_hand
+    assert " updates weight from MatMul, in float32: a graph is converted where" in line
+    assert line == ended.said[-1]  # it does not say that nothing was trained
+    assert ended.status == (argument == "fail")

@@ -792,7 +792,51 @@ NEEDED = [
     (
         {
             "train.py": "import tensorflow as tf\ntf.compat.v1.logging\nimport model",
-            "model.py": "import tensorflow as tf\ntf.get_variable",
+            "model.py": "import tensorflow as tf\ndef build():\n    tf.get_variable",
+        },
+        False,
+    ),
+    (
+        {
+            "train.py": "import tensorflow as tf\ntf.compat.v1.logging\nimport model",
+            "model.py": "import tensorflow as tf\nclass Adafactor(tf.train.Optimizer):\n    pass",
+        },
+        True,
+    ),
+    (
+        {
+            "train.py": "import tensorflow as tf\nimport model\ntf.flags.FLAGS",
+            "model.py": "import tensorflow as tf\ndef build():\n    tf.compat.v1.get_variable",
+        },
+        True,
+    ),
+    (
+        {
+            "train.py": "import util\ndef main(rate=util.tf.matmul):\n    import model",
+            "util.py": "import tensorflow as tf\ntf.compat.v1.logging",
+            "model.py": "import tensorflow as tf\ntf.flags.FLAGS",
+        },
+        False,
+    ),
+    (
+        {
+            "train.py": "import util\nif util.tf.__version__ < '2':\n    import model",
+            "util.py": "import tensorflow as tf\ntf.compat.v1.logging",
+            "model.py": "import tensorflow as tf\ntf.flags.FLAGS",
+        },
+        False,
+    ),
+    (
+        {
+            "train.py": "import util\nimport tensorflow as tf\ndef f(at=tf.app.run): pass",
+            "util.py": "import tensorflow.compat.v1",
+        },
+        True,
+    ),
+    (
+        {
+            "train.py": "import util\nimport tensorflow as tf\nf = lambda: tf.app.run()",
+            "util.py": "import tensorflow.compat.v1",
         },
         False,
     ),
@@ -814,7 +858,7 @@ def test_needed(tmp_path, files, answer):
 def test_what_a_program_lacks_that_selects_its_version(tmp_path):
     (tmp_path / "train.py").write_text("import tensorflow.compat.v1 as tf\nimport model")
     for text, lacks in (("tf.matmul", False), ("tf.get_variable", True)):
-        (tmp_path / "model.py").write_text("import tensorflow as tf\n" + text)
+        (tmp_path / "model.py").write_text("import tensorflow as tf\nlambda: " + text)
         facts = legacy.written(tmp_path / "train.py")
         assert (facts.needs_version_1, facts.asks_for_version_1) == (False, lacks and not ON_1)
 

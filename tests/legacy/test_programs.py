@@ -160,7 +160,8 @@ def test_what_a_launcher_starts_is_found_before_it_runs(watched, tree, start):
 
 @pytest.mark.unit
 @pytest.mark.skipif(ON_1, reason="TensorFlow 1 needs no legacy imports")
-def test_a_launcher_that_selects_its_version_is_left_alone(watched):
+def test_a_launcher_that_selects_its_version_is_left_alone(watched, tree):
+    (tree / "pack" / "net.py").write_text("import tensorflow\ndef f(): tensorflow.Session\n")
     calls = watched("adapted.py")
     __import__("plain")
     assert calls == []

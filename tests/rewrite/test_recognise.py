@@ -29,6 +29,33 @@ def test_an_inference_graph_is_converted_with_a_warning():
     assert "GMP105" not in codes(rewrite(built(_trained)))
 
 
+def _by_hand(resource: bool, trainable: bool = True, initial: bool = False):
+    x = tf.placeholder(tf.float32, (4, 4), name="x")
+    value = tf.matmul(x, x, name="value")
+    variables = {"use_resource": resource, "trainable": trainable}
+    if initial:
+        tf.get_variable("weight", initializer=tf.matmul(tf.eye(4), tf.eye(4)), **variables)
+    else:
+        weight = tf.get_variable("weight", (4, 4), **variables)
+        weight.assign_sub(0.1 * tf.nn.relu(value), name="step")
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("resource", (False, True))
+def test_gradients_that_the_graph_computes_itself(resource):
+    row = codes(rewrite(built(lambda: _by_hand(resource))))["GMP105"]
+    assert row["message"].startswith(
+        "%s updates weight from value, by a gradient that tf.gradients didn't compute: it is not"
+        " scaled, so that" % row["node"]
+    )
+    assert row["node"].split("/")[0] == "step"
+    said = codes(rewrite(built(lambda: _by_hand(resource)), compute_dtype="bfloat16"))["GMP105"]
+    assert said["message"].endswith("it is not scaled")
+    for options in ({"trainable": False}, {"initial": True}):
+        row = codes(rewrite(built(lambda options=options: _by_hand(resource, **options))))
+        assert row["GMP105"]["message"].startswith("no training in this graph")
+
+
 @pytest.mark.unit
 def test_a_graph_that_is_half_already():
     before = built(

@@ -233,6 +233,22 @@ def test_a_session_that_never_trains():
     )
 
 
+def test_a_session_that_trains_by_its_own_gradients():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with tf.Graph().as_default():
+            x = tf.placeholder(tf.float32, (4, 4))
+            weight = tf.get_variable("weight", (4, 4), initializer=tf.initializers.identity())
+            step = weight.assign_sub(tf.matmul(x, tf.matmul(x, weight), True), name="step")
+            with graphmp.Session() as session:
+                session.run(tf.global_variables_initializer())
+                session.run(step, {x: np.eye(4)})
+        del x, weight, step, session
+        gc.collect()
+    said = " ".join(str(w.message) for w in caught)
+    assert "GMP120: nothing computed in float16: step updates weight from MatMul_1, and" in said
+
+
 @pytest.mark.unit
 def test_a_report_says_it_too(graph):
     x, y = vectors()

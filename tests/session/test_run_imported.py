@@ -168,3 +168,43 @@ print("%.6f %.6f" % (losses[0], losses[-1]))
         " original for that",
         "5 training steps",
     ]
+
+
+ASSIGNING = """
+import sys
+import numpy as np
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior() if tf.__version__ > "2" else None
+tf.train.import_meta_graph("built.meta")
+with tf.Session() as session:
+    session.run("init")
+    for _ in range(3):
+        print("%.6f" % session.run(["loss:0", "train"], {"x:0": np.ones((8, 4))})[0])
+"""
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_an_imported_graph_of_assignments_is_converted(forks, resource):
+    """No kernel of an optimizer tells of its training, only the names of its gradients."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, (8, 4), "x")
+        ones = tf.initializers.constant(0.3)
+        weight, moment = (
+            tf.get_variable(
+                name, (4, 1), trainable=name == "weight", initializer=ones, use_resource=resource
+            )
+            for name in ("weight", "moment")
+        )
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, weight)), name="loss")
+        new = 0.9 * moment + tf.gradients(loss, [weight])[0]
+        tf.group(weight.assign_sub(0.01 * new), moment.assign(new), name="train")
+        tf.global_variables_initializer()
+        tf.train.export_meta_graph("built.meta")
+    pathlib.Path("train.py").write_text(ASSIGNING)
+    ended = forks.run("train.py")
+    plain = forks.run("train.py", flags=None)
+    assert ended.status == plain.status == 0, ended.err
+    assert ended.numbers == pytest.approx(plain.numbers, rel=1e-2)
+    assert "3 of 3 matmuls and convolutions in float16" in ended.said[1]
+    assert ended.said[-1].startswith("3 training steps; loss scale ")
+    assert ended.said[-1].endswith("; 0 skipped")

@@ -23,7 +23,7 @@ from graphmp.session.live.restored import RestoredScales
 from graphmp.session.live.savers import LateSavers
 from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
-from graphmp.session.training import trains, updates
+from graphmp.session.training import trained_by_hand, trains, updates
 from graphmp.session.tuned.costs_file import CostsFile
 from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.streams import Replay
@@ -43,10 +43,15 @@ class Fate:
     """The fate of a graph: whether any of it ran, and whether it was or can't be converted.
 
     It outlives the graph.
+
+    Attributes:
+        by_hand: how it was trained by gradients that `tf.gradients` didn't compute in this process;
+            empty if it wasn't.
     """
 
     ran: bool = False
     converted: bool = False
+    by_hand: str = ""
 
 
 class Observer:
@@ -71,6 +76,9 @@ class Observer:
         Otherwise the run raises.
         """
         return False
+
+    def trains_by_hand(self, live: LiveGraph) -> None:
+        """A run trains by gradients that `tf.gradients` didn't compute; it converts nothing."""
 
     def begins(self, live: LiveGraph, feeds: Dict[Any, Any]) -> None:
         """A run that trains begins, with these feeds in the form of `session.run`."""
@@ -276,6 +284,10 @@ class LiveGraph(Owner):
         trained = [op for op in late if found[op]]
         if trained and not self.gave_up and not self._keeps_float32:
             self._try_to_convert(trained)
+        if not any(found.values()) and not self.fate.by_hand:
+            self.fate.by_hand = trained_by_hand(ops[0].graph, ops) if ops else ""
+            if self.fate.by_hand:
+                self.observer.trains_by_hand(self)
         self._trains.update(found)
         for name, made in self.variants.items():
             self.variants[name] = self._fitted(name, made, ops)
