@@ -101,8 +101,8 @@ def first_that_runs(session: tf.Session, fetches: Any, candidates: Iterable[Batc
         candidates: batches, from `random_attempts`.
 
     Raises:
-        GraphmpError: GMP024 with the last error if none runs; at once if the error can't be a
-            shape's.
+        GraphmpError: GMP024 with the first error if none runs; at once if the error can't be a
+            shape's, and if TensorFlow can't run the graph whatever is fed.
     """
     tried, first, names = 0, None, []  # type: int, Optional[Exception], List[str]
     for batches in candidates:
@@ -112,11 +112,13 @@ def first_that_runs(session: tf.Session, fetches: Any, candidates: Iterable[Batc
             session.run(fetches, batch)
             return batches
         except _MAY_BE_A_SHAPE as error:
+            unfit = None if first else _fault_of_graph(session, fetches, names)
+            if unfit:
+                raise _failed(session, unfit, 0, names) from error
             first = first or error
         except tf.errors.OpError as error:
             raise _failed(session, error, tried, names) from error
-    unfit = _fault_of_graph(session, fetches, names)
-    raise _failed(session, unfit or first, 0 if unfit else tried, names) from first
+    raise _failed(session, first, tried, names) from first
 
 
 def _fault_of_graph(
