@@ -69,9 +69,9 @@ def test_attempts_that_fail_leave_random_numbers_alike():
         y = tf.placeholder(tf.float32, (12, 8), name="y")
         with tf.control_dependencies([tf.Assert(tf.shape(x)[0] > 11, [h[:8]])]):
             loss = tf.losses.mean_squared_error(y, tf.layers.dense(tf.identity(h), 8))
-        tf.train.AdamOptimizer(0.01).minimize(loss)
+        tf.train.GradientDescentOptimizer(0.01).minimize(loss)
 
-    audited = of_model(model)
+    audited = of_model(model, loss_scale="none")
     assert audited.losses[0].difference < 0.005
     assert np.median([f.range.error for f in audited.by_role()[WEIGHT_GRADIENT]]) < 0.1
 
