@@ -51,7 +51,7 @@ ROOMS = {
         "tf_hooks",
         "verify",
     ],
-    "feeds": ["conversion", "files", "graph", "policy"],
+    "feeds": ["conversion", "files", "graph", "policy", "tf_hooks"],
     "inspect": ["compare", "feeds", "graph", "policy", "rewrite", "scaling", "session", "tf_hooks"],
     "audit": [
         "compare",

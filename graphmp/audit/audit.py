@@ -153,6 +153,11 @@ class Audit:
         ]
 
     @property
+    def shows_nothing(self) -> List[LossFinding]:
+        """Losses of which the original has no finite value, so that there is nothing to compare."""
+        return [loss for loss in self.losses if not any(map(math.isfinite, loss.original))]
+
+    @property
     def agrees(self) -> bool:
         """Whether the converted graph computes the original's losses and weight gradients."""
         return not self.disagreeing and all(loss.agrees(self.tolerance) for loss in self.losses)

@@ -87,7 +87,7 @@ def chosen_arithmetic(asked: str) -> str:
 def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: AuditOptions) -> Batches:
     """The requested batches; of made-up ones the first that the step runs with."""
     updates = [op.name for op in stepper.targets]
-    return asked_batches(
+    batches = asked_batches(
         stepper.session,
         GraphView(original.graph_def),
         updates,
@@ -96,6 +96,9 @@ def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: AuditOptio
         options.batch_size,
         options.seed,
     )
+    if not options.data:
+        stepper.begin_again(options.checkpoint)
+    return batches
 
 
 def _run(

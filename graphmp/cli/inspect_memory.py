@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
 
 from graphmp.cli.inspected import convert_or_explain, end, head, like, note
+from graphmp.cli.steps import add_step_timeout
 from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -57,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --memory: also measure the peak of both graphs, in two steps on made-up data",
     )
+    add_step_timeout(parser)
 
 
 def check(args: argparse.Namespace) -> None:

@@ -24,6 +24,7 @@ class Again:
     """Conversions of an original by the options in the mark of a converted graph.
 
     Attributes:
+        is_marked: whether the converted graph claims anything.
         is_recipe: whether the recipe made the converted graph.
         is_half: whether the converted graph has a half precision.
         counts_skipped: whether its skipped steps count.
@@ -34,6 +35,7 @@ class Again:
         self._original = original
         mark = read_mark(converted) or {}
         self._flags = mark.get("flags", {})
+        self.is_marked = bool(mark)
         self.is_recipe = mark.get("engine") == "recipe"
         self.is_half = self._flags.get("compute_dtype") != "float32"
         self.counts_skipped = bool(self._flags.get("count_skipped_steps"))

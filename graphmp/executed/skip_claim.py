@@ -41,7 +41,7 @@ def skips(
             made infinite in it, and the others in the graph widened to float32.
     """
     if not found.dynamic:
-        if again.config.loss_scale != "dynamic":
+        if not again.is_marked or again.config.loss_scale != "dynamic":
             return Claim(SKIPS, NOT_APPLICABLE, "the graph has no dynamic loss scale")
         where = "in what the recipe builds" if again.is_recipe else "outside of functions"
         return Claim(

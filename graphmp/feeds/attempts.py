@@ -10,13 +10,16 @@ import tensorflow.compat.v1 as tf
 from graphmp.errors import GraphmpError
 from graphmp.feeds.batches import Batches, random_batches
 from graphmp.feeds.shapes import Guess, Shapes
-from graphmp.feeds.wanted import Wanted, wanted_tensors
+from graphmp.feeds.wanted import Wanted, described, static_shape, wanted_tensors
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.tf_hooks.internals import prepare_run
 from graphmp.wording import first_line
 
 _MOST_COMMON = 2
 _LARGEST_BATCH = 4096
 _ONE, _PICTURES, _LARGE_PICTURES = 1, 64, 224
+_A_QUARTER = 4  # as after two poolings
+_MOST_NAMED = 6  # tensors in an error
 # Ops whose first dimension is independent of their input's.
 _TURN = frozenset(
     (
@@ -68,6 +71,12 @@ def shape_attempts(
         Guess(_PICTURES, _PICTURES),
         Guess(batch_size, _LARGE_PICTURES),
     ]
+    if any(tensor.dtype.is_integer and len(tensor.shape or "?") == 1 for tensor in wanted):
+        guesses += [
+            Guess(batch_size, part=_A_QUARTER),  # these integers may be lengths of sequences
+            Guess(_ONE, part=_A_QUARTER),
+            Guess(_ONE, _PICTURES, part=_PICTURES),
+        ]
     return list(collections.OrderedDict.fromkeys(guesses))
 
 
@@ -92,20 +101,39 @@ def first_that_runs(session: tf.Session, fetches: Any, candidates: Iterable[Batc
         candidates: batches, from `random_attempts`.
 
     Raises:
-        GraphmpError: GMP024 with the last error if none runs; at once if the error can't be a
-            shape's.
+        GraphmpError: GMP024 with the first error if none runs; at once if the error can't be a
+            shape's, and if TensorFlow can't run the graph whatever is fed.
     """
-    tried, last = 0, None  # type: int, Optional[Exception]
+    tried, first, names = 0, None, []  # type: int, Optional[Exception], List[str]
     for batches in candidates:
-        tried += 1
+        tried, batch = tried + 1, batches(0)
+        names = names or list(batch)
         try:
-            session.run(fetches, batches(0))
+            session.run(fetches, batch)
             return batches
         except _MAY_BE_A_SHAPE as error:
-            last = error
+            unfit = None if first else _fault_of_graph(session, fetches, names)
+            if unfit:
+                raise _failed(session, unfit, 0, names) from error
+            first = first or error
         except tf.errors.OpError as error:
-            raise _failed(error, tried) from error
-    raise _failed(last, tried) from last
+            raise _failed(session, error, tried, names) from error
+    raise _failed(session, first, tried, names) from first
+
+
+def _fault_of_graph(
+    session: tf.Session, fetches: Any, names: Sequence[str]
+) -> Optional[tf.errors.OpError]:
+    """TensorFlow's error for a graph that it can't run, whatever is fed: in the form of its loops.
+
+    TensorFlow prepares the run, and computes nothing.
+    """
+    targets = [getattr(fetch, "op", fetch).name for fetch in tf.nest.flatten(fetches)]
+    try:
+        prepare_run(session, targets, names)
+    except tf.errors.OpError as error:
+        return error
+    return None
 
 
 def _insisted_on(graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted]) -> List[Optional[int]]:
@@ -135,11 +163,19 @@ def _most_common(sizes: Iterable[Optional[int]]) -> List[int]:
     return [size for size, _ in counted.most_common(_MOST_COMMON)]
 
 
-def _failed(error: Optional[Exception], tried: int) -> GraphmpError:
+def _failed(
+    session: tf.Session, error: Optional[Exception], tried: int, names: Sequence[str]
+) -> GraphmpError:
     node = getattr(error, "node_def", None)
     where = "" if node is None else "%s: " % node.name
-    text = (
-        "the graph runs with none of %d made-up batches; the last error is %s: %s%s; give batches"
-        " with --data"
-    )
-    return GraphmpError("GMP024", text % (tried, type(error).__name__, where, first_line(error)))
+    words = "%s: %s%s" % (type(error).__name__, where, first_line(error))
+    if not tried:
+        text = "TensorFlow can't run the graph, whatever is fed: %s; accepted is a graph that runs"
+        return GraphmpError("GMP024", text % words)
+    tensors = [session.graph.get_tensor_by_name(name) for name in names]
+    fed = [
+        "%s (%s)" % (each.name, described(each.dtype.base_dtype.name, static_shape(each)))
+        for each in tensors[:_MOST_NAMED]
+    ] + ["..."] * (len(tensors) > _MOST_NAMED)
+    text = "the graph runs with none of %d made-up batches; the first: %s; give %s with --data"
+    return GraphmpError("GMP024", text % (tried, words, ", ".join(fed)))

@@ -5,10 +5,11 @@
 2. A scalar integer used in a shape is the batch size.
 3. Lengths of sequences are from 1 to the number of steps; one has all, since masks are as wide as
    the longest. With a CTC loss all have, and no letter of a label is repeated: a label that doesn't
-   fit into its sequence is an error.
+   fit into its sequence is an error. Values that are added up to an integer, such as a mask's, are
+   1. Ids that are compared with a constant, such as padding, differ from it in the first row.
 4. Labels of a softmax are one-hot rows, labels of a sigmoid are 0 or 1.
-5. Other integers are 0 or 1, scalars 1; bytes are 0 to 255, bools true, strings a letter, or a
-   digit if a number is parsed from them.
+5. Numbers of segments count up. Other integers are 0 or 1, scalars 1; bytes are 0 to 255, bools
+   true, strings a letter, or a digit if a number is parsed from them.
 6. A learning rate is 0.001. Other scalars are 0.5, which suits dropout rates, keep probabilities
    and weights.
 7. Everything else is standard normal.
@@ -22,13 +23,14 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.feeds.bounds import looked_up
+from graphmp.feeds.counts import are_added_up, numbers_segments, paddings
 from graphmp.feeds.labels import are_binary, is_log_label, is_rate, is_sigmoid_label, is_single
 from graphmp.feeds.shapes import Guess, Shapes, refined
 from graphmp.feeds.sources import needed
 from graphmp.feeds.sparse import sparse_parts
 from graphmp.feeds.uses import ValueUse, scalar, uses_of_shape, uses_of_values
-from graphmp.feeds.wanted import Dimensions, Wanted, wanted_tensors
-from graphmp.graph.structure.view import GraphView, Port
+from graphmp.feeds.wanted import Dimensions, Wanted, port_of, wanted_tensors
+from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import INEQUALITIES
 
 INTEGERS, SPELLING, LENGTHS, ONE_HOT = (
@@ -38,6 +40,7 @@ INTEGERS, SPELLING, LENGTHS, ONE_HOT = (
     "one-hot",
 )
 CONSTANT, NORMAL, LETTERS, DIGITS = "constant", "normal", "letters", "digits"
+NUMBERS = "numbers"  # of rows, from 0
 
 _SCALAR = 0.5
 _LEARNING_RATE = 1e-3
@@ -68,6 +71,7 @@ class DrawPlan(NamedTuple):
         low: the smallest integer or length.
         high: the first integer that is too large; the longest length.
         value: the constant.
+        avoided: integers that the first row hasn't.
     """
 
     tensor: Wanted
@@ -76,6 +80,7 @@ class DrawPlan(NamedTuple):
     low: int = 0
     high: int = 2
     value: object = 0
+    avoided: Tuple[int, ...] = ()
 
 
 class Contents:
@@ -92,7 +97,7 @@ class Contents:
         self._run = needed(view, targets)
         self._guess = guess
         self._shapes = Shapes(graph, view)
-        self._uses = {tensor.name: uses_of_values(view, _port(tensor)) for tensor in self.wanted}
+        self._uses = {tensor.name: uses_of_values(view, port_of(tensor)) for tensor in self.wanted}
         self._dimensions = {tensor.name: self._refined(tensor) for tensor in self.wanted}
         self._sparse = sparse_parts(graph, view, self.wanted, guess)
         seconds = [
@@ -100,7 +105,8 @@ class Contents:
             for shape in self._dimensions.values()
             if len(shape) > 1 and shape[1] != 1
         ]
-        self._steps = min(seconds) if seconds else guess.other  # of sequences
+        steps = min(seconds) if seconds else guess.other
+        self._steps = max(1, steps // guess.part)  # of sequences
 
     def plan(self, tensor: Wanted) -> DrawPlan:
         """How to draw one of the tensors.
@@ -119,7 +125,8 @@ class Contents:
         if tensor.dtype == tf.string:
             return DrawPlan(tensor, sizes, self._strings(tensor))
         return (
-            self._looking_up(tensor, sizes)
+            self._numbering(tensor, sizes)
+            or self._looking_up(tensor, sizes)
             or self._counting(tensor, sizes)
             or self._labelling(tensor, sizes)
             or self._other(tensor, sizes)
@@ -127,7 +134,7 @@ class Contents:
 
     def _refined(self, tensor: Wanted) -> Dimensions:
         """The tensor's shape, completed by its consumers."""
-        around = uses_of_shape(self._view, _port(tensor))
+        around = uses_of_shape(self._view, port_of(tensor))
         asked = [self._shapes.asked(use) for use in around]
         if tensor.shape is None:
             labels = [
@@ -143,6 +150,10 @@ class Contents:
             ]  # reshaped on the way to it
         return refined(tensor.shape, asked)
 
+    def _numbering(self, tensor: Wanted, sizes: List[int]) -> Optional[DrawPlan]:
+        numbers = sizes and any(map(numbers_segments, self._uses[tensor.name]))
+        return DrawPlan(tensor, sizes, NUMBERS) if numbers else None
+
     def _looking_up(self, tensor: Wanted, sizes: List[int]) -> Optional[DrawPlan]:
         uses = self._uses[tensor.name]
         ranges = [found for found in map(self._range, uses) if found is not None]
@@ -150,7 +161,8 @@ class Contents:
             return None
         low = max(0, max(low for low, _ in ranges))
         kind = SPELLING if any(use.node.op == "CTCLoss" for use in uses) else INTEGERS
-        return DrawPlan(tensor, sizes, kind, low, max(low + 1, min(high for _, high in ranges)))
+        high = max(low + 1, min(high for _, high in ranges))
+        return DrawPlan(tensor, sizes, kind, low, high, avoided=paddings(self._shapes, uses))
 
     def _range(self, use: ValueUse) -> Optional[Tuple[int, int]]:
         """The range of values that are looked up.
@@ -185,13 +197,14 @@ class Contents:
             sequences = self._shapes.operand(use, 0)
             axis = use.node.attr["seq_dim"].i if "seq_dim" in use.node.attr else 0
             return (sequences[axis] if sequences else None) or self._steps
-        if use.node.op in INEQUALITIES and len(sizes) == 1 and self._is_integer(use.port):
+        if (
+            use.node.op in INEQUALITIES
+            and len(sizes) == 1
+            and self._shapes.holds_integers(use.port)
+        ):
             other = self._view.inputs(use.node.name)[1 - use.slot]
             return self._steps if scalar(self._view, other) is None else None
         return None
-
-    def _is_integer(self, port: Port) -> bool:
-        return bool(self._shapes.graph.get_tensor_by_name("%s:%d" % port).dtype.is_integer)
 
     def _labelling(self, tensor: Wanted, sizes: List[int]) -> Optional[DrawPlan]:
         uses = self._uses[tensor.name]
@@ -203,6 +216,8 @@ class Contents:
             return DrawPlan(tensor, sizes, INTEGERS)
         if len(sizes) > 1 and any(is_log_label(self._view, use) for use in uses):
             return DrawPlan(tensor, sizes, INTEGERS if sizes[-1] == 1 else ONE_HOT)
+        if are_added_up(self._shapes, uses):
+            return DrawPlan(tensor, sizes, CONSTANT, value=1)
         return None
 
     def _other(self, tensor: Wanted, sizes: List[int]) -> DrawPlan:
@@ -230,7 +245,3 @@ class Contents:
                 )
                 raise GraphmpError("GMP002", message % (tensor, use.node.name, use.node.op))
         return DIGITS if any(use.node.op == "StringToNumber" for use in uses) else LETTERS
-
-
-def _port(tensor: Wanted) -> Port:
-    return Port(tensor.node, int(tensor.name.rpartition(":")[2]))

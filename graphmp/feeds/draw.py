@@ -37,4 +37,17 @@ def _values(plan: DrawPlan, random: np.random.RandomState) -> np.ndarray:
     if plan.kind == contents.SPELLING and plan.sizes and plan.high - plan.low > 1:
         count = plan.high - plan.low
         return plan.low + np.cumsum(random.randint(1, count, plan.sizes), axis=-1) % count
-    return random.randint(plan.low, plan.high, plan.sizes, dtype=np.int64)
+    if plan.kind == contents.NUMBERS:
+        rows = np.arange(plan.sizes[0]).reshape([-1] + [1] * (len(plan.sizes) - 1))
+        return np.broadcast_to(rows, plan.sizes)
+    return _without(plan, random.randint(plan.low, plan.high, plan.sizes, dtype=np.int64))
+
+
+def _without(plan: DrawPlan, drawn: np.ndarray) -> np.ndarray:
+    """Integers whose first row, of several, has none to avoid, if the range has others."""
+    others = (value for value in range(plan.low, plan.high) if value not in plan.avoided)
+    other = next(others, None) if plan.avoided and len(plan.sizes) > 1 else None
+    if other is not None:
+        first = drawn[:1]
+        first[np.isin(first, plan.avoided)] = other
+    return drawn

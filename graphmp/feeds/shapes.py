@@ -22,11 +22,13 @@ class Guess(NamedTuple):
         first: of a first dimension.
         other: of all others.
         flat: whether one-dimensional tensors hold an element for each step of each example.
+        part: a sequence has a step for so many of those that are fed, as after pooling.
     """
 
     first: int
     other: int = OTHER_DIMENSION
     flat: bool = False
+    part: int = 1
 
     def sizes(self, shape: Dimensions) -> List[int]:
         """The shape with its unknown dimensions filled in."""
@@ -52,6 +54,10 @@ class Shapes:
     def of(self, port: Port) -> Shape:
         """The static shape of a tensor."""
         return static_shape(self.graph.get_tensor_by_name("%s:%d" % port))
+
+    def holds_integers(self, port: Port) -> bool:
+        """Whether a tensor's dtype is an integer's."""
+        return bool(self.graph.get_tensor_by_name("%s:%d" % port).dtype.is_integer)
 
     def operand(self, use: ValueUse, slot: int) -> Shape:
         """The static shape of a consumer's input."""

@@ -1,15 +1,21 @@
-"""Sparse placeholders: three matching tensors, `NAME/indices`, `NAME/values`, `NAME/shape`."""
+"""Sparse tensors: three matching tensors of indices, values and the dense shape.
+
+Their names tell them, `NAME/indices`, `NAME/values` and `NAME/shape`, or an op that reads them.
+"""
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.feeds.shapes import Guess
-from graphmp.feeds.wanted import Wanted, default_value, static_shape
+from graphmp.feeds.uses import carried_from, uses_of_shape
+from graphmp.feeds.wanted import Shape, Wanted, default_value, port_of, static_shape
 from graphmp.graph.structure.view import GraphView
+
+_INDICES = "indices"  # the end of an input's name
 
 
 class SparsePart(NamedTuple):
@@ -24,16 +30,41 @@ class SparsePart(NamedTuple):
     value: Optional[np.ndarray]
 
 
+class _Triple(NamedTuple):
+    """The tensors of one sparse tensor.
+
+    Attributes:
+        indices: the tensor of its indices.
+        values: the name of its values' tensor.
+        shape: the name of its dense shape's tensor; may be empty.
+    """
+
+    indices: Wanted
+    values: str
+    shape: str
+
+
 def sparse_parts(
     graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted], guess: Guess
 ) -> Dict[str, SparsePart]:
     """The parts of sparse tensors among the wanted ones, by name."""
+    found: Dict[str, SparsePart] = {}
+    for triple in [*_named(view, wanted), *_read_as_one(graph, view, wanted)]:
+        if triple.indices.name not in found and triple.values not in found:
+            dense = _dense_shape(graph, view, triple, guess)
+            found[triple.indices.name] = SparsePart(dense[0], _indices(dense))
+            found[triple.values] = SparsePart(dense[0], None)
+            found.setdefault(triple.shape, SparsePart(dense[0], np.asarray(dense, np.int64)))
+    return found
+
+
+def _named(view: GraphView, wanted: Sequence[Wanted]) -> Iterator[_Triple]:
+    """Placeholders with the names that `tf.sparse_placeholder` gives."""
     placeholders = {
         tensor.node: tensor
         for tensor in wanted
         if view.nodes[tensor.node].op.startswith("Placeholder")
     }
-    found = {}
     for node, indices in placeholders.items():
         prefix, slash, last = node.rpartition("/")
         if (
@@ -42,20 +73,40 @@ def sparse_parts(
             and indices.dtype == tf.int64
             and prefix + "/values" in placeholders
         ):
-            dense = _dense_shape(graph, view, prefix, indices, guess)
-            found[indices.name] = SparsePart(dense[0], _indices(dense))
-            found[prefix + "/values:0"] = SparsePart(dense[0], None)
-            found[prefix + "/shape:0"] = SparsePart(dense[0], np.asarray(dense, np.int64))
-    return found
+            yield _Triple(indices, prefix + "/values:0", prefix + "/shape:0")
 
 
-def _dense_shape(
-    graph: tf.Graph, view: GraphView, prefix: str, indices: Wanted, guess: Guess
-) -> List[int]:
-    """Its dense shape: from a constant, or its width from the matrix that it is multiplied by."""
+def _read_as_one(graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted]) -> Iterator[_Triple]:
+    """Tensors that an op reads as `x_indices`, `x_values` and `x_shape`, by its definition."""
+    by_name = {tensor.name: tensor for tensor in wanted}
+    for tensor in wanted:
+        if tensor.dtype != tf.int64 or (tensor.shape is not None and len(tensor.shape) != 2):
+            continue
+        for use in uses_of_shape(view, port_of(tensor)):
+            arguments = [
+                a.name for a in graph.get_operation_by_name(use.node.name).op_def.input_arg
+            ]
+            inputs = ["%s:%d" % carried_from(view, port) for port in view.inputs(use.node.name)]
+            if len(inputs) != len(arguments) or not arguments[use.slot].endswith(_INDICES):
+                continue
+            named = dict(zip(arguments, inputs))
+            prefix = arguments[use.slot][: -len(_INDICES)]
+            values = named.get(prefix + "values", "")
+            shape = named.get(prefix + "shape") or named.get("output_shape", "")
+            if values in by_name:
+                yield _Triple(tensor, values, shape)
+
+
+def _dense_shape(graph: tf.Graph, view: GraphView, triple: _Triple, guess: Guess) -> List[int]:
+    """Its dense shape.
+
+    From a constant; its width from the matrix that it is multiplied by; its rows from the logits
+    of a CTC loss.
+    """
+    indices = triple.indices
     default, ranks = None, [indices.shape[1] if indices.shape and len(indices.shape) == 2 else None]
-    if prefix + "/shape" in view.nodes:
-        shape = graph.get_tensor_by_name(prefix + "/shape:0")
+    if triple.shape.rpartition(":")[0] in view.nodes:
+        shape = graph.get_tensor_by_name(triple.shape)
         default = default_value(shape)
         ranks += static_shape(shape) or ()
     rank = next((size for size in ranks if size), 2)
@@ -66,14 +117,19 @@ def _dense_shape(
     )
     for consumer in view.consumers(indices.node):
         node = view.nodes[consumer.node]
-        rows = (
-            static_shape(graph.get_tensor_by_name("%s:%d" % view.inputs(node.name)[3]))
-            if node.op == "SparseTensorDenseMatMul"
-            else None
-        )
-        if rows and rows[0] is not None and rank == 2:
-            dense[0 if "adjoint_a" in node.attr and node.attr["adjoint_a"].b else 1] = rows[0]
+        if consumer.output != port_of(indices).output or rank != 2:
+            continue
+        if node.op == "SparseTensorDenseMatMul":
+            rows = (_shape_of_input(graph, view, node, 3) or (None,))[0]
+            transposed = "adjoint_a" in node.attr and node.attr["adjoint_a"].b
+            dense[0 if transposed else 1] = rows or dense[0 if transposed else 1]
+        elif node.op == "CTCLoss":
+            dense[0] = (_shape_of_input(graph, view, node, 0) or (None, None))[1] or dense[0]
     return dense
+
+
+def _shape_of_input(graph: tf.Graph, view: GraphView, node: tf.NodeDef, slot: int) -> Shape:
+    return static_shape(graph.get_tensor_by_name("%s:%d" % view.inputs(node.name)[slot]))
 
 
 def _indices(dense: Sequence[int]) -> np.ndarray:

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.errors import GraphmpError
 from graphmp.feeds.sources import needed, sources
 from graphmp.graph.shapes.shapes import recorded_dimensions
-from graphmp.graph.structure.view import GraphView
+from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.op_sets import FED
 
 Dimensions = Tuple[Optional[int], ...]
@@ -73,6 +73,11 @@ def wanted_tensors(graph: tf.Graph, view: GraphView, targets: Iterable[str]) -> 
         if shape != name and shape in run and _is_open(graph.get_tensor_by_name(shape + ":0")):
             found.append(_wanted(view, graph.get_tensor_by_name(shape + ":0")))
     return found
+
+
+def port_of(tensor: Wanted) -> Port:
+    """The output that a wanted tensor is."""
+    return Port(tensor.node, int(tensor.name.rpartition(":")[2]))
 
 
 def default_value(tensor: Any) -> Any:

@@ -42,7 +42,10 @@ def with_train_ops(losses: List[Dict[str, Any]], view: GraphView) -> List[Dict[s
 
 def nothing_trains(source: str) -> GraphmpError:
     """The error of a graph in which no training step was found."""
-    return GraphmpError("GMP023", "%s: no training step was found in the graph" % source)
+    text = (
+        "%s: no training step was found in the graph; name it with --train_op=OP or --loss=TENSOR"
+    )
+    return GraphmpError("GMP023", text % source)
 
 
 def fetchable(losses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 from types import ModuleType
-from typing import Any, Iterator, Tuple
+from typing import Any, Iterable, Iterator, Tuple
 
 import tensorflow.compat.v1 as tf
+
+from graphmp.graph.io.older import imported
 
 
 def gradients_util() -> ModuleType:
@@ -122,6 +124,10 @@ def load_graph(graph_def: tf.GraphDef) -> None:
     Raises:
         Exception: errors of the importer: ValueError or an error of tf.errors.
     """
+    imported(_load_graph, graph_def)
+
+
+def _load_graph(graph_def: tf.GraphDef) -> None:
     util = importlib.import_module("tensorflow.python.framework.c_api_util")
     options = util.ScopedTFImportGraphDefOptions()
     owner = tf.Graph()  # kept: 1.15.5's handle is deleted with it
@@ -132,6 +138,17 @@ def load_graph(graph_def: tf.GraphDef) -> None:
                 util.c_api.TF_GraphImportGraphDefWithResults(handle, data, options.options)
         else:
             util.c_api.TF_GraphImportGraphDefWithResults(graph, data, options.options)
+
+
+def prepare_run(session: tf.Session, targets: Iterable[str], feeds: Iterable[str]) -> None:
+    """Let a session make its executors for ops and fed tensors; nothing runs.
+
+    Raises:
+        tf.errors.OpError: if TensorFlow can't run the graph, for the form of its loops for example.
+    """
+    proto = importlib.import_module("tensorflow.core.protobuf.config_pb2")
+    options = proto.CallableOptions(target=list(targets), feed=list(feeds))
+    session._make_callable_from_options(options)
 
 
 def accepts(op_type: str, dtype: Any) -> bool:

@@ -59,6 +59,23 @@ def test_both_graphs_draw_the_same_random_numbers(compute_dtype, within):
     assert len(gradients) == 10 and np.median(gradients) < 0.3
 
 
+def test_attempts_that_fail_leave_random_numbers_alike():
+    """A batch that doesn't fit stops loops that draw, each after some of its iterations."""
+
+    def model():
+        x = tf.placeholder(tf.float32, (None, 60, 8), name="x")
+        cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(8), 0.5, 0.5, 0.5)
+        h = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)[0][:, -1]
+        y = tf.placeholder(tf.float32, (12, 8), name="y")
+        with tf.control_dependencies([tf.Assert(tf.shape(x)[0] > 11, [h[:8]])]):
+            loss = tf.losses.mean_squared_error(y, tf.layers.dense(tf.identity(h), 8))
+        tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+
+    audited = of_model(model, loss_scale="none")
+    assert audited.losses[0].difference < 0.005
+    assert np.median([f.range.error for f in audited.by_role()[WEIGHT_GRADIENT]]) < 0.1
+
+
 @pytest.mark.parametrize(
     "name", ["gradients_solved", "projected_conflicting_gradients", "accumulated"]
 )

@@ -46,6 +46,19 @@ def test_recorded_graphs(paths):
         )
 
 
+def test_a_graph_that_was_left_as_it_is():
+    """A model in float64 is not converted, and claims no loss scale that could be missing."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float64, [None, 3], "x")
+        weights = tf.get_variable("weights", [3, 2], tf.float64)
+        loss = tf.reduce_mean((x @ weights) ** 2)
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        conversion = graphmp.convert(tf.train.export_meta_graph(graph=graph))
+    assert [row["code"] for row in conversion.report["warnings"]] == ["GMP108"]
+    found, still = verdicts(conversion.original, conversion.meta_graph, conversion.report)
+    assert still == {} and found["skips when run"] == "not applicable"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",

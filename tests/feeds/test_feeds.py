@@ -23,41 +23,7 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.time_limit import limited_runs
 from tests.support.corpus import corpus_graphs, own_graphs
-
-BATCH = 4
-
-
-def view_of(graph):
-    return GraphView(graph.as_graph_def(add_shapes=True))
-
-
-def names(tensors):
-    return [tensor.op.name for tensor in tensors]
-
-
-def made_up(graph, *targets, seed=0, step=0, guess=None):
-    return random_batches(graph, view_of(graph), names(targets), BATCH, seed, guess)(step)
-
-
-def runs(graph, *targets):
-    """A batch with which the targets run, after some guesses if need be."""
-    with tf.Session(graph=graph) as session:
-        session.run(
-            [
-                op
-                for op in graph.get_operations()
-                if op.type == "Assign" or op.type == "AssignVariableOp"
-            ]
-        )
-        batches = first_that_runs(
-            session, list(targets), random_attempts(graph, view_of(graph), names(targets), BATCH, 0)
-        )
-        session.run(list(targets), batches(1))
-        return batches(0)
-
-
-def variable(shape, name="v"):
-    return tf.get_variable(name, shape, use_resource=False)
+from tests.support.made_up import BATCH, made_up, names, runs, variable, view_of
 
 
 class TestSources:

@@ -106,6 +106,10 @@ def test_a_graph_without_training_has_a_peak_alone(folder, capsys):
             ["model.meta", "--memory", "--wire"],
             "GMP002: --cost, --memory and --wire: accepted is one of them",
         ),
+        (
+            ["model.meta", "--memory", "--measure", "--step_timeout=0"],
+            "GMP002: --step_timeout=0: accepted are seconds",
+        ),
         (["gone.meta", "--memory"], "GMP003: gone.meta"),
     ],
 )

@@ -103,6 +103,15 @@ class Stepper(TrainingSession):
         self.initialise(self._paired.initializers, checkpoint)
         self.session.run(self._clear)  # measurements in while loops run with every step
 
+    def begin_again(self, checkpoint: str) -> None:
+        """Begin in a new session if both graphs draw random numbers.
+
+        A run that failed may have drawn for one of them alone.
+        """
+        if self._beside:
+            self.reopen()
+            self.begin(checkpoint)
+
     def settled(self, feeds: Dict[str, Any], measured: bool) -> PairedStep:
         """Like `compare`, but retries while a loss that isn't finite has a smaller scale than ever.
 

@@ -157,7 +157,8 @@ def agreement_of_all(audit: Audit) -> str:
         "(tolerance %s)" % share(part * audit.tolerance) for part in (LOSSES, 1)
     )
     if audit.agrees:
-        return "losses %s and weight gradients %s agree" % (for_losses, for_gradients)
+        text = "losses %s and weight gradients %s agree" % (for_losses, for_gradients)
+        return text + ("; %s" % _nothing_shown(audit) if audit.shows_nothing else "")
     every = plural(len(audit.losses), "loss", "losses")
     losses = [loss for loss in audit.losses if not loss.agrees(audit.tolerance)]
     differing = [loss for loss in losses if loss.difference > audit.tolerance * LOSSES]
@@ -174,6 +175,13 @@ def agreement_of_all(audit: Audit) -> str:
     return "%s disagree" % " and ".join(parts)
 
 
+def _nothing_shown(audit: Audit) -> str:
+    """The losses of the original that are never finite."""
+    names = [loss_name(loss) for loss in audit.shows_nothing]
+    text = "that shows nothing for %s, which no step of the original has finite"
+    return text % ", ".join(dict.fromkeys(names))
+
+
 def verdict(audit: Audit) -> str:
     """The number of tensors that overflow."""
     count = len(audit.offenders)
@@ -187,6 +195,8 @@ def verdict(audit: Audit) -> str:
 
 def next_step(audit: Audit) -> str:
     """The next command to try."""
+    if audit.agrees and audit.shows_nothing:
+        return "with batches on which the losses are finite: " + next_command(audit)
     return "nothing to repair: " * audit.agrees + next_command(audit)
 
 
@@ -195,6 +205,8 @@ def next_command(audit: Audit) -> str:
     source = shlex.quote(printable(audit.source))
     if audit.compute_dtype != Config.compute_dtype:
         source += " --compute_dtype=%s" % audit.compute_dtype
+    if audit.agrees and audit.shows_nothing:
+        return "graphmp audit %s --data=FEEDS" % source
     if audit.agrees:
         return "graphmp convert %s" % source
     data = (

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.glass import guarded, raise_memory_error
+from graphmp.graph.io.older import imported
 
 UNKNOWN_DIMENSION = 32
 UNKNOWN_RANK = UNKNOWN_DIMENSION**2
@@ -63,18 +64,22 @@ def inferred_shapes(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
 
 
 def _inferred(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
+    try:
+        graph = imported(_imported, graph_def)
+    except Exception as error:  # TensorFlow raises errors of any type: sizes are then unknown
+        raise_memory_error(error)
+        return {}
+    return {
+        op.name: [tensor.shape.as_proto() for tensor in op.outputs] for op in graph.get_operations()
+    }
+
+
+def _imported(graph_def: tf.GraphDef) -> tf.Graph:
     copied = tf.GraphDef()
     copied.CopyFrom(graph_def)  # importing writes defaults into the given graph
     with tf.Graph().as_default() as graph:
-        try:
-            tf.import_graph_def(copied, name="")
-        except Exception as error:  # TensorFlow raises errors of any type: sizes are then unknown
-            raise_memory_error(error)
-            return {}
-        return {
-            op.name: [tensor.shape.as_proto() for tensor in op.outputs]
-            for op in graph.get_operations()
-        }
+        tf.import_graph_def(copied, name="")
+    return graph
 
 
 def with_inferred_shapes(graph_def: tf.GraphDef) -> tf.GraphDef:

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.glass import guarded, open_glass, raise_memory_error
+from graphmp.graph.io.older import imported
 from graphmp.graph.shapes.shapes import records_shapes
 from graphmp.process_memory import collector_paused
 from graphmp.session.session_config import with_session_config
@@ -106,7 +107,8 @@ class TrainingSession:
             except ValueError:
                 self.graph, self._saver = _imported(importer, _without_shapes(meta_graph))
         self.targets = self.ops(targets)
-        self.session = LimitedSession(self.graph, with_session_config(config))
+        self._config = with_session_config(config)
+        self.session = LimitedSession(self.graph, self._config)
 
     def ops(self, names: Iterable[str]) -> List[Any]:
         """The graph's ops of these names."""
@@ -129,6 +131,11 @@ class TrainingSession:
         initialise(self.session, self.ops(initializers), sparing)
         if checkpoint:
             restore(self.session, self._saver, checkpoint)
+
+    def reopen(self) -> None:
+        """Close the session and open a new one: nothing is initialised, nothing was drawn."""
+        self.session.close()
+        self.session = LimitedSession(self.graph, self._config)
 
     def step(self, feeds: Mapping[str, Any]) -> None:
         """Trains one step."""
@@ -158,8 +165,11 @@ class TrainingSession:
 
 
 def _imported(importer: Importer, meta_graph: tf.MetaGraphDef) -> Tuple[tf.Graph, Any]:
-    with tf.Graph().as_default() as graph:
-        return graph, importer(meta_graph)
+    def import_it(given: tf.MetaGraphDef) -> Tuple[tf.Graph, Any]:
+        with tf.Graph().as_default() as graph:
+            return graph, importer(given)
+
+    return imported(import_it, meta_graph)
 
 
 def _without_shapes(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:

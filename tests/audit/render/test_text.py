@@ -232,6 +232,13 @@ def test_bfloat16_has_a_range_of_its_own_and_needs_no_scale():
     assert "becomes zero in bfloat16" in page and 'class="ghost"' not in page
 
 
+def test_losses_that_are_never_finite_want_other_batches():
+    found = audit([], [loss([], [NAN] * 3, [NAN] * 3)])
+    last = "graphmp audit models/net.ckpt.meta --data=FEEDS"
+    assert words.next_step(found) == "with batches on which the losses are finite: " + last
+    assert last in html.render(found)
+
+
 def test_an_audit_of_nothing():
     empty = audit([], [])
     assert "no tensor was measured" in rendered(empty)
@@ -281,6 +288,14 @@ def test_powers(scale, shown):
             "not finite in 1 of 3 steps, nor is the original's; else original and converted differ"
             " by 0 at most",
             "losses (tolerance 1%) and weight gradients (tolerance 10%) agree",
+        ),
+        (
+            [NAN] * 3,
+            [NAN] * 3,
+            0,
+            "not finite in 3 of 3 steps, nor is the original's",
+            "losses (tolerance 1%) and weight gradients (tolerance 10%) agree; that shows nothing"
+            " for loss, which no step of the original has finite",
         ),
         ([1.0] * 3, [NAN] * 3, 0, "not finite in the converted graph", "1 of 1 loss (tolerance"),
     ],

@@ -24,7 +24,7 @@ from tests.support.commands import refused
         (["good.meta", "--data=missing.npz"], "GMP002: --data=missing.npz: nothing for labels"),
         (["good.meta", "--data=shape.npz"], "GMP002: --data=shape.npz: "),
         (["good.meta", "--data=labels.npz"], "GMP024: step 0 does not run: "),
-        (["untrained.meta", "--random_data"], "GMP023: untrained.meta: no training step was found"),
+        (["untrained.meta", "--random_data"], "GMP023: untrained.meta: no training step was found in the graph; name it with --train_op=OP"),
         (["good.meta", "--random_data", "--steps=0"], "GMP002: --steps, --batch_size and --tolerance: found 0, 8, 0.1"),
         (["good.meta", "--random_data", "--batch_size=0"], "GMP002: --steps"),
         (["good.meta", "--random_data", "--tolerance=0"], "GMP002: --steps"),
