@@ -11,7 +11,7 @@ import graphmp
 from graphmp.graph.io.messages import serialize
 from tests.support.models import two_layers
 from tests.support.places import TOOLS
-from tests.support.training_graphs import adam, square, vectors
+from tests.support.training_graphs import adam, applied_in_a_branch, square, vectors
 
 LOW = {"loss_scale_growth_interval": 2, "loss_scale_initial": 64.0, "loss_scale_min": 16.0}
 
@@ -418,6 +418,31 @@ def test_what_nobody_sees_may_run_sooner(mutate, clipped):
     assert without(unscale, group) == ""
     one, other = added
     assert (behind(one), behind(other)) == ("", equivalence.IMPLIED), "the first is read"
+
+
+def test_a_node_may_be_alive_where_what_follows_is_dead_by_others(mutate):
+    """Of four flags in a branch, each waits for a gradient there; a clip waits for all of them."""
+    subject = subject_of(
+        mutate, applied_in_a_branch, loss_scale="dynamic", clip_norm=1.0, compute_dtype="float16"
+    )
+    equivalence = module(mutate, "equivalence")
+    waits = [
+        (name, control)
+        for name in subject.own
+        if name.endswith("/flag")
+        for control in subject.view.controls(name)
+    ]
+
+    def without(*edges):
+        def drop(plant):
+            for edge in edges:
+                plant.wait_no_longer(*edge)
+
+        return equivalence.rule(subject, changed(mutate, subject, drop))
+
+    assert len(waits) == 4
+    assert [without(edge) for edge in waits] == [equivalence.IMPLIED] * 4
+    assert without(*waits[:3]) == equivalence.IMPLIED and without(*waits) == ""
 
 
 @pytest.mark.unit

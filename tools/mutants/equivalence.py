@@ -12,6 +12,10 @@ A mutant to which no rule applies is not equivalent.
    that read it or wait for it wait for the same, and at any time, or never, if there are none: no
    node can observe the difference.
        y reads x, both wait for a  ->  y reads x and waits for a
+   Nor can one if the node waited for another without state only to be dead in a branch that isn't
+   taken: if every op with effects, and every node of the original, requires the same branches by
+   other inputs, and those behind it still wait for the same ops with effects.
+       z waits for x and y, both of which wait for a in a branch  ->  only y waits for a
 2. Same values. Every node of the original, every op with state and every op of control flow does
    the same with the same values, in the same order. Values are numbered: two ops without state have
    the same number if their ops, attributes, the numbers of their inputs (in any order if the op
@@ -54,6 +58,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import serialize
+from graphmp.graph.structure.branches import conditions
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT16, FLOAT32, HALF, INVALID
@@ -148,8 +153,27 @@ def lost_order(subject: Subject, view: GraphView) -> List[Edge]:
     return sorted(
         (name, other)
         for name, other in dropped
-        if not _implied(view, name, other) and not _is_read_later(subject, view, name, other)
+        if not _implied(view, name, other)
+        and not _is_read_later(subject, view, name, other)
+        and not _others_are_dead(subject, view, name, other)
     )
+
+
+def _others_are_dead(subject: Subject, view: GraphView, name: str, other: str) -> bool:
+    """Whether two added nodes are stateless, and what follows needs no wait between them."""
+    numbers, before = _Numbers(subject), subject.before.nodes
+
+    def acts(each: str) -> bool:
+        return view.nodes[each].op not in _CONTROL_FLOW and numbers.stays(view, each)
+
+    if name in before or other in before or any(numbers.stays(view, n) for n in (name, other)):
+        return False
+    follows = {n for n in view.descendants([name]) if n in before or acts(n)}
+    was, requires = conditions(subject.view), conditions(view)
+    if any(was.get(n) != requires.get(n) for n in follows):
+        return False
+    awaited = [n for n in view.ancestors([other]) if acts(n)]
+    return all(follows & _behind(subject.view, n) <= _behind(view, n) for n in awaited)
 
 
 def _is_read_later(subject: Subject, view: GraphView, name: str, other: str) -> bool:
@@ -198,6 +222,11 @@ def _edges(view: GraphView) -> Set[Edge]:
 
 def _implied(view: GraphView, name: str, other: str) -> bool:
     """Whether `name` waits for `other` by a path, or by one through each input of a Merge."""
+    return name in _behind(view, other)
+
+
+def _behind(view: GraphView, other: str) -> Set[str]:
+    """The nodes that wait for `other`, and itself."""
     behind, waiting = {other}, [other]
     while waiting:
         at = waiting.pop()
@@ -205,7 +234,7 @@ def _implied(view: GraphView, name: str, other: str) -> bool:
         fresh = readers.union(view.control_consumers(at)) - behind
         behind |= fresh
         waiting.extend(fresh)
-    return name in behind
+    return behind
 
 
 def _runs_after(view: GraphView, name: str, behind: Set[str]) -> bool:

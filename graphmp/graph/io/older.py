@@ -18,7 +18,7 @@ _LATER: Dict[Tuple[str, str], str] = {
 
 
 def imported(importer: Callable[[_G], _T], graph: _G) -> _T:
-    """What an importer returns; it is called again without what only a later TensorFlow knows.
+    """The result of an importer, called again without what only a later TensorFlow knows.
 
     TensorFlow drops attributes that it doesn't know by itself if they have their default, but only
     in a MetaGraphDef that carries the definitions of its ops, and not in functions.
