@@ -8,7 +8,7 @@ RULES = {
     reason.ALLOW: "ops on the allow list compute in half precision",
     reason.CLEAR: (
         "ops on the clear list, and sums of nothing or that nothing reads, take the dtype of "
-        "their neighbours, whichever moves fewer bytes"
+        "their neighbours, whichever moves fewer bytes, with the launch of a cast as 262 kB"
     ),
     reason.DENY: "ops on the deny list compute in float32",
     reason.FETCHED: (

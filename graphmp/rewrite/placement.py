@@ -79,7 +79,7 @@ def _slow_arcs(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> Itera
 def _by_bytes(graph: TypedGraph, unit: int, p: Paint) -> Reason:
     """The reason of a free unit that the cut leaves in float32."""
     slow = slowness(graph, graph.units[unit].node)
-    text = SLOW_KERNEL if slow else "float32 moves fewer bytes here"
+    text = SLOW_KERNEL if slow else "float32 needs fewer casts or bytes here"
     return Reason(p.reason.kind, text)
 
 
