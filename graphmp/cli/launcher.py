@@ -72,7 +72,7 @@ class Run(Observer):
         self._ends: Dict[int, str] = {}  # the closing message of each graph, by its number
         self._last: Dict[int, NotFinite] = {}  # of each graph the last step that was not finite
         self._applied: Dict[int, int] = {}  # the number of such steps that were applied
-        self._by_hand: Dict[int, Fate] = {}
+        self._by_hand: Dict[int, Fate] = {}  # of graphs that train by gradients of their own
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._left: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs that the decorator converted
         self._reports = 0

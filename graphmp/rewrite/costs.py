@@ -72,9 +72,10 @@ def costs(graph: TypedGraph, port: Port) -> TensorCost:
     idle = port.node in graph.idle
     moved = 0 if idle or stays_in_kernel(graph, port) else SAVED_BYTES * elements * trips
     casts = graph.trips(graph.view.inputs(port.node)[0].node) if is_invariant(node) else trips
-    cast = IDLE_CAST if idle else (LAUNCH + CAST_BYTES * elements) * casts
-    cast = 0 if node.op == "Const" else cast
-    sent = 0 if idle or node.op == "Const" else SENT * SAVED_BYTES * elements * trips
+    is_constant = node.op == "Const"
+    running = (LAUNCH + CAST_BYTES * elements) * casts
+    cast = 0 if is_constant else IDLE_CAST if idle else running
+    sent = 0 if idle or is_constant else SENT * SAVED_BYTES * elements * trips
     written = 0 if node.op in MOVES_NOTHING else moved
     return TensorCost(written, moved, cast, cast, IDLE_CAST, sent)
 

@@ -64,7 +64,7 @@ def place(
         tensor_arcs(graph, groups, painted, compute_dtype, functools.partial(costs, graph)),
         _slow_arcs(graph, groups, painted),
     )
-    return by_cut(graph, groups, painted, arcs, functools.partial(_by_bytes, graph))
+    return by_cut(graph, groups, painted, arcs, functools.partial(_by_cost, graph))
 
 
 def _slow_arcs(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> Iterator[Arc]:
@@ -76,7 +76,7 @@ def _slow_arcs(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> Itera
             yield vertex, SINK, slow
 
 
-def _by_bytes(graph: TypedGraph, unit: int, p: Paint) -> Reason:
+def _by_cost(graph: TypedGraph, unit: int, p: Paint) -> Reason:
     """The reason of a free unit that the cut leaves in float32."""
     slow = slowness(graph, graph.units[unit].node)
     text = SLOW_KERNEL if slow else "float32 needs fewer casts or bytes here"

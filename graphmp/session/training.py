@@ -18,6 +18,7 @@ from graphmp.graph.structure.calls import functions_named, with_callers
 from graphmp.graph.structure.gradient_names import claims
 from graphmp.policy.op_sets import ASSIGNS, CALLS
 from graphmp.policy.policy import tensor_core_ops
+from graphmp.rewrite.by_hand import ByHand
 from graphmp.scaling.losses.inside import training_functions
 from graphmp.tf_hooks.gradient_calls import noted
 from graphmp.tf_hooks.internals import is_op
@@ -66,7 +67,7 @@ def trained_by_hand(graph: Any, ops: Iterable[Any]) -> str:
         computed = ancestors([write.inputs[1].op], control=False)
         sources = sorted(op.name for op in computed if op.type in _SERVED)
         if sources:
-            return "%s updates %s from %s" % (write.name, variable, sources[-1])
+            return str(ByHand(write.name, variable, sources[-1]))
     return ""
 
 

@@ -178,7 +178,7 @@ def agreement_of_all(audit: Audit) -> str:
 def _nothing_shown(audit: Audit) -> str:
     """The losses of the original that are never finite."""
     names = [loss_name(loss) for loss in audit.shows_nothing]
-    text = "that shows nothing for %s, which no step of the original has finite"
+    text = "that shows nothing for %s: in the original, no step computes a finite value of it"
     return text % ", ".join(dict.fromkeys(names))
 
 

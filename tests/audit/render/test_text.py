@@ -295,7 +295,7 @@ def test_powers(scale, shown):
             0,
             "not finite in 3 of 3 steps, nor is the original's",
             "losses (tolerance 1%) and weight gradients (tolerance 10%) agree; that shows nothing"
-            " for loss, which no step of the original has finite",
+            " for loss: in the original, no step computes a finite value of it",
         ),
         ([1.0] * 3, [NAN] * 3, 0, "not finite in the converted graph", "1 of 1 loss (tolerance"),
     ],
