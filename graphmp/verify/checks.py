@@ -105,6 +105,9 @@ class Checks:
         if every is not None:
             found = [self._of(flag, where) for flag in every["flags"]]
             return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
+        several = self._matcher.match("finite_of_several", port)
+        if several is not None:
+            return self._rows(several)
         by_sums = self._matcher.match("all_finite_by_sums", port)
         if by_sums is not None:
             return self._by_sums(by_sums)
@@ -117,6 +120,14 @@ class Checks:
             self._matcher.keep(behind)
             return self._of(behind["b"], where)
         return self._carried(port, where.get("iteration"))
+
+    def _rows(self, found: Bindings) -> Optional[Checked]:
+        """The outputs that are tested as one; None if some are no rows."""
+        rows = [self._matcher.take("row_of", row) for row in found["rows"]]
+        if None in rows:
+            return None
+        self._matcher.keep(found)
+        return frozenset(row["x"] for row in rows if row is not None)
 
     def _by_sums(self, found: Bindings) -> Optional[Checked]:
         """The outputs that sums are of, and tests where the sums aren't finite; None if others."""

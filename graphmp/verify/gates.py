@@ -26,6 +26,11 @@ _INPUTS = {
 }
 # By the branch of a conditional that has no effect, the pattern of a predicate that may choose it.
 _TAKES = {"else_branch": "takes_then", "then_branch": "takes_else"}
+# Templates of a value that a write takes in place of its own, by a flag.
+_EITHER = ("selected", "one_of_two", "one_or_neutral")
+_LIKE_NEW = frozenset(
+    ("ZerosLike", "OnesLike", "Neg")
+)  # ops that make a neutral value of the new one
 _SCATTER = ("variable", "indices", "new")
 _HISTOGRAMS = {"HistogramSummary": 1}
 
@@ -106,7 +111,8 @@ class Gates:
         return found["x"]
 
     def _selected(self, name: str, slot: int, port: Port) -> Optional[Port]:
-        found = self._matcher.match("selected", port) or self._matcher.match("one_of_two", port)
+        matches = (self._matcher.match(template, port) for template in _EITHER)
+        found = next((match for match in matches if match is not None), None)
         if found is None:
             return None
         flag = self._flags.of(found["predicate"], found["x"], name)
@@ -134,7 +140,7 @@ class Gates:
         if len(names) != len(inputs) or names[slot] != "new":
             return None
         known = {key: self._matcher.plain(port) for key, port in zip(names, inputs)}
-        known.update(new=found["x"])
+        known.update(new=Port(found["kept"].node, 0) if "kept" in found else found["x"])
         number = self._sides.after.dtype(found["x"])
         templates = (
             ["neutral_" + op] if number in FLOATS else ["neutral_whole_" + op, "neutral_" + op]
@@ -149,9 +155,16 @@ class Gates:
                 matched is not None
                 and self._is_late(name, found["x"], matched)
                 and self._is_like(name, found["other"])
+                and ("kept" not in found or self._is_made_of(found["other"], known["new"]))
             ):
                 return matched
         return None
+
+    def _is_made_of(self, other: Port, new: Port) -> bool:
+        """Whether a neutral value is computed from the new one, and dead where that is."""
+        while other != new and self._view.nodes[other.node].op in _LIKE_NEW:
+            other = self._matcher.plain(self._view.inputs(other.node)[0])
+        return other == new
 
     def _is_late(self, name: str, new: Port, matched: Dict[str, Any]) -> bool:
         """Whether an old value is read after all that the write waits for."""

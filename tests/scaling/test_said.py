@@ -30,9 +30,7 @@ def test_each_losss_row_lists_the_writes_that_are_skipped_with_it():
     assert all(name.startswith("G/") for name in generator["gated"])
     found = nodes(converted.meta_graph)
     (flag,) = [
-        found[node.input[0]]
-        for name, node in found.items()
-        if name.endswith("/skip/G/Adam/selected")
+        found[node.input[1]] for name, node in found.items() if name.endswith("/skip/G/Adam/switch")
     ]
     assert flag.op == "LogicalOr" and sorted(flag.input) == [
         "graphmp/loss_scale/finite",

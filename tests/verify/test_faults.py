@@ -149,8 +149,8 @@ def always_tested(graph):
 
 
 def gate_turned(graph):
-    node = graph.ours("skip/train/selected")
-    node.input[1], node.input[2] = node.input[2], node.input[1]
+    neutral, selected = graph.ours("skip/train/zeros"), graph.ours("skip/train/selected")
+    neutral.input[0], selected.input[1] = selected.input[1], neutral.input[0]
 
 
 def switch_turned(graph):

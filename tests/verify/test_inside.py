@@ -146,22 +146,30 @@ def checks_half(graph):
     stack.input[1] = stack.input[0]
 
 
+def gate_of(body):
+    """What a write takes, the Switch of its new value, and its neutral value."""
+    gate = body.find("/selected")
+    neutral, switch = (body.nodes[text.split(":")[0]] for text in gate.input)
+    return gate, switch, neutral
+
+
 def gate_turned(graph):
-    node = graph.where("/selected").find("/selected")
-    node.input[1], node.input[2] = node.input[2], node.input[1]
+    gate, _, neutral = gate_of(graph.where("/selected"))
+    neutral.input[0], gate.input[1] = gate.input[1], neutral.input[0]
 
 
 def gate_always_open(graph):
     body = graph.where("/selected")
-    body.find("/selected").input[0] = body.constant("graphmp/always", True)
+    _, switch, _ = gate_of(body)
+    switch.input[1] = body.constant("graphmp/always", True)
 
 
 def no_gate(graph):
     body = graph.where("/selected")
-    gate = body.find("/selected")
+    gate, switch, _ = gate_of(body)
     for node in body.list:
         node.input[:] = [
-            gate.input[1] if text.split(":")[0] == gate.name else text for text in node.input
+            switch.input[0] if text.split(":")[0] == gate.name else text for text in node.input
         ]
 
 

@@ -29,10 +29,24 @@ def model(ahead):
     tf.group(update, *statistics, name="train")
 
 
+def of_its_own_value(graph_def):
+    """Adds a flag that looks at the first of two values, twice; its name."""
+    nodes = {node.name: node for node in graph_def.node}
+    for name in ("small", "is_finite", "all_finite"):
+        copied = graph_def.node.add()
+        copied.CopyFrom(nodes["graphmp/moving_averages/" + name])
+        copied.name += "_less"
+        if name == "small":
+            copied.input[1] = copied.input[0]
+        else:
+            copied.input[0] += "_less"
+    return copied.name
+
+
 # a flag that looks at less than that of both, by whether the writes come ahead of the gradients
 LESS = {
-    True: "graphmp/moving_averages/AssignSubVariableOp/all_finite",  # at its own value alone
-    False: "graphmp/moving_averages/all_finite",  # at no gradient
+    True: of_its_own_value,
+    False: lambda graph_def: "graphmp/moving_averages/all_finite",  # at no gradient
 }
 
 
@@ -45,9 +59,10 @@ def test_one_goes_by_less_than_the_other(ahead):
     found = converted(original)
     assert verify(original, found).ok
     nodes = {node.name: node for node in found.graph_def.node}
-    one, other = (node for name, node in nodes.items() if name.endswith("/selected"))
-    assert one.input[0] == other.input[0] and LESS[ahead] in nodes
-    one.input[0] = LESS[ahead]
+    gates = [node for name, node in nodes.items() if name.endswith("/selected")]
+    one, other = (nodes[gate.input[1].split(":")[0]] for gate in gates)  # the Switch of each
+    assert one.input[1] == other.input[1]
+    one.input[1] = LESS[ahead](found.graph_def)
     claim = next(claim for claim in verify(original, found).claims if claim.verdict == "failed")
     assert claim.text.startswith(
         "AssignSubVariableOp goes by another flag than AssignSubVariableOp_1, by which its value is"

@@ -37,7 +37,8 @@ def gate_swapped(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def gate_open(subject: Subject, random: Any) -> Optional[Plant]:
     """The new value is written whatever the flag."""
-    slots = [slot for name in subject.selects for slot in subject.readers(Port(name, 0))]
+    choosing = subject.selects + subject.merges
+    slots = [slot for name in choosing for slot in subject.readers(Port(name, 0))]
     slots += [
         Slot(c.node, c.slot)
         for name in subject.switches
@@ -48,7 +49,9 @@ def gate_open(subject: Subject, random: Any) -> Optional[Plant]:
     if slot is None:
         return None
     gate = subject.read(slot).node
-    value = subject.read(Slot(gate, 1 if gate in subject.selects else 0))
+    value = subject.read(Slot(gate, 1 if gate in choosing else 0))
+    if gate in subject.merges:
+        value = subject.read(Slot(value.node, 0))
     plant = Plant(subject)
     plant.connect(slot, value)
     return plant.said("%s reads %s past %s", slot.node, value, gate)
@@ -57,15 +60,14 @@ def gate_open(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def gate_keeps_anothers_value(subject: Subject, random: Any) -> Optional[Plant]:
     """On a skipped step a variable takes the value of another one."""
-    return other_value(subject, random, 2)
+    slots = [Slot(name, 2) for name in subject.selects]
+    slots += [Slot(name, 0) for name in subject.merges]
+    return other_value(subject, random, slots)
 
 
-def other_value(subject: Subject, random: Any, place: int) -> Optional[Plant]:
-    """One of the two values of a gate is replaced by another of the same kind."""
-    name = pick(random, subject.selects)
-    return reads_another(
-        subject, random, Slot(name, place) if name else None, words="input {slot} of {node} is"
-    )
+def other_value(subject: Subject, random: Any, slots: List[Slot]) -> Optional[Plant]:
+    """One of some values that gates choose from is replaced by another of the same kind."""
+    return reads_another(subject, random, pick(random, slots), words="input {slot} of {node} is")
 
 
 def predicates(subject: Subject) -> List[Slot]:

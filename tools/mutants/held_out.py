@@ -48,7 +48,8 @@ def any_finite_is_enough(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def gate_applies_anothers_value(subject: Subject, random: Any) -> Optional[Plant]:
     """On a good step a variable takes another value of the same shape."""
-    return other_value(subject, random, 1)
+    slots = [Slot(name, 1) for name in subject.selects + subject.merges]
+    return other_value(subject, random, slots)
 
 
 @fault

@@ -27,6 +27,7 @@ _GATES = re.compile(
     r"^graphmp/(loss_scale(_\d+)?/(skip|apply_gradients)|moving_averages|accumulators|histograms)"
 )
 _SELECTS = ("Select", "SelectV2")
+_SELECTED = re.compile(r"/selected(_\d+)?$")
 
 
 class Slot(NamedTuple):
@@ -157,6 +158,11 @@ class Subject:
     def selects(self) -> List[str]:
         """The gates that choose between a new value and one that changes nothing."""
         return self._own(_GATES, _SELECTS)
+
+    @once
+    def merges(self) -> List[str]:
+        """The gates that take the one of such values that isn't dead: the old one, the new one."""
+        return [name for name in self._own(_GATES, ("Merge",)) if _SELECTED.search(name)]
 
     @once
     def switches(self) -> List[str]:

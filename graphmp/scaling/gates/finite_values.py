@@ -1,12 +1,17 @@
-"""Whether the values that writes take from the batch are finite."""
+"""Whether the values that writes take from the batch are finite.
+
+Small values of one device are tested as one: on a GPU each test would be two kernels more.
+"""
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple
+import collections
+from typing import Any, Dict, Iterable, List, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Port
+from graphmp.loss_scale.gradients import SMALL
 from graphmp.loss_scale.words import ONLY_FINITE
 from graphmp.policy.dtypes import BOOL, INT32
 from graphmp.policy.reason import FINITE_CHECK, Reason
@@ -14,6 +19,7 @@ from graphmp.scaling.gates.write_editor import WriteEditor
 
 OWN_SCOPE = "graphmp/moving_averages"
 FINITE = Reason(FINITE_CHECK, ONLY_FINITE)
+Value = Tuple[str, int]  # the write, and the slot
 
 
 class FiniteValues:
@@ -21,10 +27,10 @@ class FiniteValues:
 
     def __init__(self, writes: WriteEditor):
         self._writes = writes
-        self._own: Dict[str, List[Port]] = {}
+        self._own: Dict[Value, Port] = {}
         self._finite: Dict[Tuple[str, ...], Port] = {}
         self._both: Dict[Tuple[Port, Port], Port] = {}
-        self._shapes: List[Port] = []
+        self._constants: Dict[str, Port] = {}
 
     def both(self, flag: Port, finite: Port, beside: str) -> Port:
         """The conjunction of a loss's flag and `all_finite`, on the device of its first user."""
@@ -45,7 +51,7 @@ class FiniteValues:
                 (known for known in self._finite if key[: len(known)] == known), key=len, default=()
             )
             flags = [self._finite[known]] if known else []
-            flags += [flag for name in key[len(known) :] for flag in self._own_flags(name)]
+            flags += self._flags(key[len(known) :])
             self._finite[key] = flags[0] if len(flags) == 1 else self._all(flags, key[0])
         return self._finite[key]
 
@@ -55,20 +61,60 @@ class FiniteValues:
         dtype = self._writes.dtype(name, slot)
         return self._writes.add(scope + "/is_finite", "IsFinite", [value], name, FINITE, T=dtype)
 
-    def _own_flags(self, name: str) -> List[Port]:
-        """For each floating-point value that a write takes, whether it is finite."""
-        if name not in self._own:
-            slots = self._writes.graph.floats_written(name)
-            self._own[name] = [self._value_flag(name, slot) for slot in slots]
-        return self._own[name]
+    def _flags(self, names: Iterable[str]) -> List[Port]:
+        """Flags that tell together whether all floating-point values of writes are finite."""
+        graph = self._writes.graph
+        alike: Dict[Tuple[str, int], List[Value]] = collections.defaultdict(list)
+        flags = []
+        for name in names:
+            size = graph.size_written(name)
+            for slot in graph.floats_written(name):
+                if size is not None and size <= SMALL:
+                    place = graph.places.of(name), self._writes.dtype(name, slot)
+                    alike[place].append((name, slot))
+                else:
+                    flags.append(self._own_flag((name, slot)))
+        return flags + [self._joint_flag(each) for each in alike.values()]
 
-    def _value_flag(self, name: str, slot: int) -> Port:
-        scope, finite = "%s/%s" % (OWN_SCOPE, name), self.each(name, slot)
+    def _own_flag(self, value: Value) -> Port:
+        if value not in self._own:
+            scope = "%s/%s" % (OWN_SCOPE, value[0])
+            shape, axis = self._flat()
+            flat = self._reshaped(scope, self.each(*value), shape, value[0], BOOL)
+            self._own[value] = self._whole(scope, [flat, axis], value[0])
+        return self._own[value]
+
+    def _joint_flag(self, values: List[Value]) -> Port:
+        """One flag for small values of one dtype on one device."""
+        if len(values) == 1:
+            return self._own_flag(values[0])
+        beside, dtype = values[0][0], self._writes.dtype(*values[0])
         shape, axis = self._flat()
-        flat = self._writes.add(
-            scope + "/flat", "Reshape", [finite, shape], name, FINITE, T=BOOL, Tshape=INT32
+        rows = [
+            self._reshaped(
+                "%s/%s" % (OWN_SCOPE, name), self._writes.now(name, slot), shape, name, dtype
+            )
+            for name, slot in values
+        ]
+        add, count = self._writes.add, tf.AttrValue(i=len(rows))
+        joint = add(
+            OWN_SCOPE + "/small",
+            "ConcatV2",
+            [*rows, self._constant("axis", 0)],
+            beside,
+            FINITE,
+            N=count,
+            T=dtype,
+            Tidx=INT32,
         )
-        return self._whole(scope, [flat, axis], name)
+        finite = add(OWN_SCOPE + "/is_finite", "IsFinite", [joint], beside, FINITE, T=dtype)
+        return self._whole(OWN_SCOPE, [finite, axis], beside)
+
+    def _reshaped(self, scope: str, value: Port, shape: Port, beside: str, dtype: int) -> Port:
+        inputs = [value, shape]
+        return self._writes.add(
+            scope + "/flat", "Reshape", inputs, beside, FINITE, T=dtype, Tshape=INT32
+        )
 
     def _all(self, flags: List[Port], beside: str) -> Port:
         count = tf.AttrValue(i=len(flags))
@@ -84,12 +130,12 @@ class FiniteValues:
 
     def _flat(self) -> List[Port]:
         """The shape [-1] and the axis [0]."""
-        if not self._shapes:
-            for name, number in (("flat", -1), ("first", 0)):
-                value = tf.make_tensor_proto([number], tf.int32)
-                self._shapes.append(
-                    self._writes.editor.add(
-                        "%s/%s" % (OWN_SCOPE, name), "Const", (), FINITE, dtype=INT32, value=value
-                    )
-                )
-        return self._shapes
+        return [self._constant("flat", [-1]), self._constant("first", [0])]
+
+    def _constant(self, name: str, number: Any) -> Port:
+        if name not in self._constants:
+            value = tf.make_tensor_proto(number, tf.int32)
+            self._constants[name] = self._writes.editor.add(
+                "%s/%s" % (OWN_SCOPE, name), "Const", (), FINITE, dtype=INT32, value=value
+            )
+        return self._constants[name]

@@ -80,7 +80,7 @@ class GateInsertion:
             self.impossible.append(name)
             return
         finite = self._finite.each(name, law.slot)
-        self._values.unless(name, finite, "%s/%s" % (OWN_SCOPE, name), FINITE)
+        self._values.unless_each(name, finite, "%s/%s" % (OWN_SCOPE, name), FINITE)
 
     def histogram(self, name: str) -> None:
         """Replace values that aren't finite by 0 for a HistogramSummary.

@@ -5,13 +5,13 @@ By a table of ops. The write itself runs, so that its result can be fetched.
 
 from __future__ import annotations
 
-from typing import Callable, Dict, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import CONTROL, Port
 from graphmp.policy.dtypes import FLOATS, RESOURCE
-from graphmp.policy.reason import Reason
+from graphmp.policy.reason import SKIP_GATE, Reason
 from graphmp.scaling.gates.write_editor import WriteEditor
 
 
@@ -42,6 +42,8 @@ NEUTRAL = {
     "ScatterNdMax": Neutral(2, "rows"),
     "StridedSliceAssign": Neutral(4, "slice"),
 }
+_WRITTEN = Reason(SKIP_GATE, "what a skipped step writes")
+_OF_NEW = frozenset(("zero", "one"))  # kinds made of the new value alone
 _ADDS = frozenset(("AssignAdd", "ScatterAdd", "ScatterNdAdd"))
 
 
@@ -57,23 +59,39 @@ class NeutralValues:
         self._writes = writes
 
     def unless(self, name: str, flag: Port, scope: str, reason: Reason) -> None:
-        """Let a write of the table take its neutral value unless a flag is true."""
-        node = self._writes.graph.view.nodes[name]
-        law = neutral(node.op)
-        assert law is not None, node.op
-        value, dtype = self._writes.now(name, law.slot), self._writes.dtype(name, law.slot)
-        other = _MAKE[law.kind](self, name, value, dtype, scope)
-        if (
-            node.op == "Assign"
-            and "validate_shape" in node.attr
-            and not node.attr["validate_shape"].b
-        ):
-            gated = self._either(name, flag, value, other, dtype, scope)
+        """Let a write of the table take its neutral value unless a flag, a scalar, is true.
+
+        What isn't taken is dead: no kernel computes it, and the value isn't copied.
+        """
+        law, value, dtype = self._law(name)
+        new = self._writes.add(scope + "/switch", "Switch", [value, flag], name, reason, T=dtype)
+        if law.kind in _OF_NEW:
+            other = _MAKE[law.kind](self, name, new, dtype, scope)
         else:
-            gated = self._writes.add(
-                scope + "/selected", "Select", [flag, value, other], name, reason, T=dtype
+            old = _MAKE[law.kind](self, name, value, dtype, scope)
+            other = self._writes.add(
+                scope + "/switch_old", "Switch", [old, flag], name, _WRITTEN, T=dtype
             )
+        either = [other, Port(new.node, 1)]
+        gated = self._writes.add(
+            scope + "/selected", "Merge", either, name, reason, T=dtype, N=tf.AttrValue(i=2)
+        )
         self._writes.editor.connect(name, law.slot, gated)
+
+    def unless_each(self, name: str, flags: Port, scope: str, reason: Reason) -> None:
+        """Let each element of a write take its neutral value unless its own flag is true."""
+        law, value, dtype = self._law(name)
+        other = _MAKE[law.kind](self, name, value, dtype, scope)
+        gated = self._writes.add(
+            scope + "/selected", "Select", [flags, value, other], name, reason, T=dtype
+        )
+        self._writes.editor.connect(name, law.slot, gated)
+
+    def _law(self, name: str) -> Tuple[Neutral, Port, int]:
+        """The neutral value of a write, its present value, and the type of both."""
+        law = neutral(self._writes.graph.view.nodes[name].op)
+        assert law is not None, name
+        return law, self._writes.now(name, law.slot), self._writes.dtype(name, law.slot)
 
     def old(self, name: str, wait: Sequence[Port], dtype: int, scope: str) -> Port:
         """The variable's value, read as late as the write: after its control inputs and values."""
@@ -84,28 +102,18 @@ class NeutralValues:
             return writes.add(scope + "/old", "ReadVariableOp", inputs, name, dtype=dtype)
         return writes.add(scope + "/old", "Identity", [variable, *wait], name, T=dtype)
 
-    def _either(
-        self, name: str, flag: Port, value: Port, other: Port, dtype: int, scope: str
-    ) -> Port:
-        """One of two values, whose shapes may differ."""
-        add = self._writes.add
-        new = add(scope + "/switch", "Switch", [value, flag], name, T=dtype)
-        old = add(scope + "/switch_old", "Switch", [other, flag], name, T=dtype)
-        both = [old, Port(new.node, 1)]
-        return add(scope + "/selected", "Merge", both, name, T=dtype, N=tf.AttrValue(i=2))
-
     def _zero(self, name: str, value: Port, dtype: int, scope: str) -> Port:
         """The neutral value of an addition or subtraction.
 
         -0.0 for an addition, because -0.0 + 0.0 is 0.0; 0.0 for a subtraction.
         """
-        zeros = self._writes.add(scope + "/zeros", "ZerosLike", [value], name, T=dtype)
+        zeros = self._writes.add(scope + "/zeros", "ZerosLike", [value], name, _WRITTEN, T=dtype)
         if _base(self._writes.graph.view.nodes[name].op) not in _ADDS or dtype not in FLOATS:
             return zeros
-        return self._writes.add(scope + "/negative_zeros", "Neg", [zeros], name, T=dtype)
+        return self._writes.add(scope + "/negative_zeros", "Neg", [zeros], name, _WRITTEN, T=dtype)
 
     def _one(self, name: str, value: Port, dtype: int, scope: str) -> Port:
-        return self._writes.add(scope + "/ones", "OnesLike", [value], name, T=dtype)
+        return self._writes.add(scope + "/ones", "OnesLike", [value], name, _WRITTEN, T=dtype)
 
     def _old_value(self, name: str, value: Port, dtype: int, scope: str) -> Port:
         return self.old(name, [Port(value.node, CONTROL)], dtype, scope)

@@ -320,14 +320,23 @@ class TrainingGraph:
         """The numbers of elements of what update kernels take as whole variables' gradients."""
         found = {}
         for name in updates:
-            slot = self.slot_named(name, "grad", "delta")
-            sparse = self.slot_named(name, "indices") >= 0
-            for variable in self.state.written(name) if slot >= 0 and not sparse else ():
-                attributes = self.view.nodes[variable].attr
-                shape = tf.TensorShape(attributes["shape"].shape if "shape" in attributes else None)
-                if shape.num_elements() is not None:
-                    found[self.view.inputs(name)[slot]] = int(shape.num_elements())
+            slot, size = self.slot_named(name, "grad", "delta"), self.size_written(name)
+            if slot >= 0 and size is not None:
+                found[self.view.inputs(name)[slot]] = size
         return found
+
+    def size_written(self, name: str) -> Optional[int]:
+        """The number of elements of the variables that a write changes whole; None if not known."""
+        if self.slot_named(name, "indices", "begin") >= 0:
+            return None
+        sizes = {self._size(variable) for variable in self.state.written(name)}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    def _size(self, variable: str) -> Optional[int]:
+        attributes = self.view.nodes[variable].attr
+        shape = tf.TensorShape(attributes["shape"].shape if "shape" in attributes else None)
+        size = shape.num_elements()
+        return None if size is None else int(size)
 
     def values_written(self, name: str) -> List[int]:
         """The data inputs of a write that are values: neither references nor handles."""
