@@ -60,7 +60,8 @@ _ROLES = (
     ),
     (
         _SCALE
-        + r"(IsFinite|Const|[aA]ll|AddN|stack|ReduceAll|Sum|values|small|Reshape|flat|first|finite)",
+        + r"(IsFinite|Const|[aA]ll|AddN|stack|ReduceAll|Sum|values|small|Reshape|flat|first|"
+        + r"finite)",
         kinds.FINITE_CHECK,
         "finite check, before any clip",
     ),

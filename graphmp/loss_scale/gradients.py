@@ -54,8 +54,8 @@ def all_finite_by_sums(
 ) -> Any:
     """The same flag, by one sum of each gradient if the sums are finite.
 
-    Small gradients on one device have one sum. `sizes` are the numbers of elements of the gradients
-    that aren't None, None where unknown; without `sizes` those that the graph knows.
+    Small gradients on one device have one sum and one test. `sizes` are the numbers of elements of
+    the gradients that aren't None, None where unknown; without `sizes` those that the graph knows.
 
     A sum of values of which one isn't finite isn't finite. Only if some sum isn't, which may also
     be an overflow, each value is tested: in other steps these tests are dead. A sum takes one read
@@ -68,11 +68,9 @@ def all_finite_by_sums(
         return all_finite(gradients, scope, device)
     with own_scope(scope), tf.device(device):
         flat, first = _flat()
-        rows = [_reduced(t, lambda t: tf.reshape(t, flat)) for t in tensors]
         known = sizes or [tensor.shape.num_elements() for tensor in tensors]
-        sums = [
-            _reduced(row, lambda row: tf.reduce_sum(row, first)) for row in _joined(rows, known)
-        ]
+        rows = list(_joined([_reduced(t, lambda t: tf.reshape(t, flat)) for t in tensors], known))
+        sums = [_reduced(row, lambda row: tf.reduce_sum(row, first)) for row in rows]
         finite = tf.is_finite(tf.raw_ops.AddN(inputs=sums), name="finite_sums")
         doubted, sure = tf.raw_ops.Switch(data=finite, pred=finite, name="finite_sums/switch")
         with tf.control_dependencies([tf.identity(doubted, name="finite_sums/doubted")]):

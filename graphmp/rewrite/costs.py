@@ -14,7 +14,7 @@
    a cast of a loop invariant is before the loop.
 6. A tensor is sent once to each device with consumers, in half precision if its producer or the
    consumers there are: the cast is on the side that saves it. A byte sent counts as a hundred moved
-   in memory.
+   in memory, and a tensor of more than one element as a launch more: it is worth its cast.
 7. The result of an all-reduce of gradients is sent once more, if it is float32.
 8. Nodes that no step runs (`idle`: mostly gradients of constants) move nothing; a cast only for
    them costs 64 bytes, so that there are few.
@@ -75,7 +75,8 @@ def costs(graph: TypedGraph, port: Port) -> TensorCost:
     is_constant = node.op == "Const"
     running = (LAUNCH + CAST_BYTES * elements) * casts
     cast = 0 if is_constant else IDLE_CAST if idle else running
-    sent = 0 if idle or is_constant else SENT * SAVED_BYTES * elements * trips
+    sending = (elements > 1) * LAUNCH + SENT * SAVED_BYTES * elements
+    sent = 0 if idle or is_constant else sending * trips
     written = 0 if node.op in MOVES_NOTHING else moved
     return TensorCost(written, moved, cast, cast, IDLE_CAST, sent)
 

@@ -7,7 +7,7 @@ takes.
 
 from __future__ import annotations
 
-from typing import FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
+from typing import FrozenSet, Iterable, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.graph.structure.branches import sides as sides_of
 from graphmp.graph.structure.branches import source
@@ -105,9 +105,9 @@ class Checks:
         if every is not None:
             found = [self._of(flag, where) for flag in every["flags"]]
             return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
-        several = self._matcher.match("finite_of_several", port)
-        if several is not None:
-            return self._rows(several)
+        row = self._matcher.take("finite_of_row", port)
+        if row is not None:
+            return self.of_row(row["row"])
         by_sums = self._matcher.match("all_finite_by_sums", port)
         if by_sums is not None:
             return self._by_sums(by_sums)
@@ -121,36 +121,29 @@ class Checks:
             return self._of(behind["b"], where)
         return self._carried(port, where.get("iteration"))
 
-    def _rows(self, found: Bindings) -> Optional[Checked]:
-        """The outputs that are tested as one; None if some are no rows."""
-        rows = [self._matcher.take("row_of", row) for row in found["rows"]]
-        if None in rows:
-            return None
-        self._matcher.keep(found)
-        return frozenset(row["x"] for row in rows if row is not None)
+    def of_row(self, port: Port) -> Optional[Checked]:
+        """The outputs that a row is made of, one flat or several joined; None if it is no row."""
+        several = self._matcher.take("rows_of", port)
+        rows = [self._matcher.take("row_of", row) for row in (several or {"rows": [port]})["rows"]]
+        return None if None in rows else frozenset(row["x"] for row in rows if row is not None)
 
     def _by_sums(self, found: Bindings) -> Optional[Checked]:
         """The outputs that sums are of, and tests where the sums aren't finite; None if others."""
         doubted = {"summed": found["summed"]}
-        summed = [match for port in found["sums"] for match in self._summed(port)]
-        tested = [self._matcher.take("finite_of_doubted", port, doubted) for port in found["flags"]]
-        if None in summed or None in tested:
-            return None
-        of_sums, of_tests = (
-            frozenset(each["x"] for each in matches if each is not None)
-            for matches in (summed, tested)
-        )
-        if of_sums != of_tests:
+        of_sums = self._of_rows("sum_of", found["sums"], {})
+        of_tests = self._of_rows("finite_of_doubted", found["flags"], doubted)
+        if of_sums is None or of_sums != of_tests:
             return None
         self._matcher.keep(found)
         return of_tests
 
-    def _summed(self, port: Port) -> List[Optional[Bindings]]:
-        """The matches of the outputs that a sum is of; None for one that isn't known."""
-        several = self._matcher.take("sum_of_several", port)
-        if several is None:
-            return [self._matcher.take("sum_of", port)]
-        return [self._matcher.take("row_of", row) for row in several["rows"]]
+    def _of_rows(
+        self, template: str, ports: Sequence[Port], bindings: Bindings
+    ) -> Optional[Checked]:
+        """The outputs behind the rows of matches of a template; None if there are others."""
+        matches = [self._matcher.take(template, port, bindings) for port in ports]
+        rows = [None if match is None else self.of_row(match["row"]) for match in matches]
+        return None if None in rows else frozenset().union(*rows)  # type: ignore[arg-type]
 
     def _carried(self, port: Port, outside: Optional[Port]) -> Optional[Checked]:
         """The outputs that a flag checks in all iterations of a loop.

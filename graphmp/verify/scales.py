@@ -316,11 +316,13 @@ class Scales:
         if matched is None:
             return None
         looked = [self._of_one(each, found) for each in matched["sizes"]]
-        return None if None in looked else [port for port in looked if port is not None]
+        return None if None in looked else [port for ports in looked for port in ports or ()]
 
-    def _of_one(self, port: Port, found: Bindings) -> Optional[Port]:
+    def _of_one(self, port: Port, found: Bindings) -> Optional[FrozenSet[Port]]:
+        """The outputs that one size is of: of one, or of several that are joined."""
         matched = self._matcher.match("largest_of_one", port, {"first_step": found["first_step"]})
         if matched is None or not self.checks.lives_with(matched["x"], found["finite"]):
             return None
         self._matcher.keep(matched)
-        return Port(*matched["x"])
+        joined = self._matcher.match("rows_of", matched["x"])
+        return frozenset((matched["x"],)) if joined is None else self.checks.of_row(matched["x"])

@@ -213,7 +213,11 @@ class Found:
             for name, node in view.nodes.items()
             if node.op == "IsFinite" and "/update/" not in name and "finite_sums" not in name
         ]
-        checked = [view.behind(view.inputs(name)[0], {"Reshape"}) for name in finite]
+        rows = [view.inputs(name)[0] for name in finite]
+        joined = [row for row in rows if view.nodes[row.node].op == "ConcatV2"]
+        rows = [row for row in rows if row not in joined]
+        rows += [part for row in joined for part in view.inputs(row.node)[:-1]]
+        checked = [view.behind(row, {"Reshape"}) for row in rows]
         self.checked = {view.nodes[port.node].op for port in checked}
         self.float32 = {tf.as_dtype(view.nodes[name].attr["T"].type).name for name in finite}
 

@@ -3,7 +3,8 @@
 Gradients, and the results of matmuls in gradient code, which may be larger.
 
 Inserted after painting, which decides what is half. Only a first step computes these values: in
-other steps they are dead, as they wait for one side of a Switch. What no update needs, such as the
+other steps they are dead, as they wait for one side of a Switch. Small gradients that the finite
+check looks at as one are measured as one. What no update needs, such as the
 gradient of a batch of images, isn't measured: TensorFlow would compute it in each step.
 
 The recipe's `loss_scale.gradients.largest` is built by TensorFlow; for thousands of gradients that
@@ -66,11 +67,22 @@ def look(
             for port in _half_outputs(view, name, op_defs)
             if not _only_unscaled(view, port)
         ]
-        ports = [*dict.fromkeys(loss.gradients), *inside[:: len(inside) // _MOST + 1]]
+        gradients = (_joined(view, port) for port in loss.gradients)
+        ports = [*dict.fromkeys(gradients), *inside[:: len(inside) // _MOST + 1]]
         if ports:
             found = _Look(editor, op_defs, view, loss, places, bool(depths.get(loss.flag, 0)))
             editor.read_instead(view.consumers(loss.largest), found.largest(ports))
     return [Done(name, "inserted", _REASON) for name in editor.added]
+
+
+def _joined(view: GraphView, gradient: Port) -> Port:
+    """The row of small gradients that the finite check makes, if a gradient is one of them."""
+    for row in view.consumers(gradient.node):
+        if row.output == gradient.output and row.node.startswith(SCOPE + "/"):
+            for reader in view.consumers(row.node):
+                if view.nodes[reader.node].op == "ConcatV2":
+                    return Port(reader.node, 0)
+    return gradient
 
 
 def _half_outputs(view: GraphView, name: str, op_defs: OpDefs) -> Iterator[Port]:
