@@ -65,6 +65,15 @@ def test_a_tensor_costs_its_elements(layers):
     )
 
 
+def test_sending_a_tensor_is_worth_its_cast_and_a_number_is_not():
+    with tf.Graph().as_default() as graph:
+        pair = tf.placeholder(tf.float32, [2], name="pair")
+        tf.reduce_sum(pair, name="number")
+    for name, worth in (("pair", True), ("number", False)):
+        cost = costs(typed(exported(graph)), Port(name, 0))
+        assert (cost.sent > cost.down) is worth
+
+
 def test_what_is_fused_is_neither_written_nor_read(layers):
     assert stays_in_kernel(layers, Port("biased", 0))
     assert costs(layers, Port("biased", 0))[:3] == (0, 0, 6 * 32 * 20 + LAUNCH)
