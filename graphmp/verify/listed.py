@@ -4,7 +4,8 @@ The policy is that of the flags that were asked for, or else of the converted gr
 shipped lists, and what `--force_compute` names. Nothing is looked at if nobody says what was asked
 for, with an `--op_policy` of one's own, or with `--engine_strict`, which repairs nothing.
 
-1. Ops on the list deny, but for sums of gradient code, most of which add nothing up.
+1. Ops on the list deny, but for sums of gradient code, most of which add nothing up, and others
+   that don't, unless all that they read and that reads them is kept.
 2. Softmax, LogSoftmax and Sigmoid that lead to a loss or an output, in the main graph: no matmul or
    convolution of the forward pass depends on them.
 3. If the rewrite converted: arithmetic of the forward pass on what ops of 1 give, with only such
@@ -58,6 +59,7 @@ class _Listed:
         self._sides, self._view = sides, sides.before.view
         self._forced = flags.get("force_compute") or ()
         self._behind: Dict[str, AbstractSet[str]] = {}
+        self._starts: Dict[str, AbstractSet[str]] = {}
 
     def is_kept(self, name: str, dtype: int) -> bool:
         op = self._view.nodes[name].op
@@ -67,9 +69,17 @@ class _Listed:
         if name in self._behind_denied(dtype_text(dtype)):
             return True
         if op in policy.deny:
-            return op != "Sum" or not (name in self._gradients or self._is_indifferent(name))
+            return op != "Sum" or self._is_kept_sum(name, dtype_text(dtype))
         is_last = op in LAST_ACTIVATIONS and name not in self._gradients
         return is_last and not self._sides.before.function and name not in self._ahead
+
+    def _is_kept_sum(self, name: str, dtype: str) -> bool:
+        if name in self._gradients:
+            return False
+        readers = {each.node for each in self._view.consumers(name)} - self._gradients
+        kept = self._behind_denied(dtype) | self._denied(dtype) | self._fetched
+        among = {self._view.inputs(name)[0].node, *readers} <= kept
+        return (bool(readers) and among) or not self._is_indifferent(name)
 
     def _is_indifferent(self, name: str) -> bool:
         """Whether a Sum adds nothing up: its result is as large as what it reads."""
@@ -84,18 +94,23 @@ class _Listed:
         if not keeps_names(self._sides.after.meta_graph):
             return frozenset()
         if dtype not in self._behind:
-            self._behind[dtype] = self._followed(Policy.default(dtype))
+            self._behind[dtype] = self._followed(dtype)
         return self._behind[dtype]
 
-    def _followed(self, policy: Policy) -> AbstractSet[str]:
-        nodes, apart = self._view.nodes, self._gradients | fetched(self._sides.before.meta_graph)
-        starts = {
-            name
-            for name, node in nodes.items()
-            if node.op in policy.deny - BOUNDED_OFF_ZERO
-            and name not in apart
-            and not matches(self._forced, name)
-        }
+    def _denied(self, dtype: str) -> AbstractSet[str]:
+        """Denied ops of the forward pass whose results may be large."""
+        if dtype not in self._starts:
+            apart = self._gradients | self._fetched
+            denied = Policy.default(dtype).deny - BOUNDED_OFF_ZERO
+            self._starts[dtype] = {
+                name
+                for name, node in self._view.nodes.items()
+                if node.op in denied and name not in apart and not matches(self._forced, name)
+            }
+        return self._starts[dtype]
+
+    def _followed(self, dtype: str) -> AbstractSet[str]:
+        nodes, starts, policy = self._view.nodes, self._denied(dtype), Policy.default(dtype)
 
         def goes_on(name: str) -> bool:
             op = nodes[name].op
@@ -112,6 +127,10 @@ class _Listed:
     @once
     def _gradients(self) -> AbstractSet[str]:
         return gradient_nodes(self._view)
+
+    @once
+    def _fetched(self) -> AbstractSet[str]:
+        return fetched(self._sides.before.meta_graph)
 
     @once
     def _ahead(self) -> AbstractSet[str]:

@@ -7,7 +7,8 @@
    write is to that variable or only variables and constants are used: slots, powers of decay,
    averages, counts. Of counts and constants alone, by any op: rates that fall with the steps.
 5. In arithmetic on counts and constants alone, also where a model reads it: weights that grow with
-   the steps. No half precision leads there.
+   the steps. No half precision leads there. What rounds nothing, such as a minimum, is wrong if its
+   value is cast up again.
 
 3 and 4 end at the model: at a matmul or convolution, its consumers, gradient code, and
 multiplications or divisions by a scale; 4 also at the exit of a loop. An average of what a matmul
@@ -36,7 +37,7 @@ from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.values import is_one
 from graphmp.graph.structure.view import Port
 from graphmp.once import once
-from graphmp.policy.dtypes import INT32, INT64
+from graphmp.policy.dtypes import FLOAT32, INT32, INT64
 from graphmp.policy.op_sets import EXITS, READS, RESTORES, SAVES, VARIABLE_OPS
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
@@ -200,8 +201,21 @@ class Precision:
         yield from self._found(taken, "between a variable's value and a write that takes it")
 
     def _of_counts(self) -> Set[str]:
-        """Nodes that round and are made of counts and constants alone."""
-        return {name for name in self._counted if self._before.nodes[name].op in _ROUNDS}
+        """Nodes made of counts and constants alone that round, or hand on what is rounded."""
+        return {
+            name
+            for name in self._counted
+            if self._before.nodes[name].op in _ROUNDS or self._is_cast_up(name)
+        }
+
+    def _is_cast_up(self, name: str) -> bool:
+        readers = (each.node for each in self._after.consumers(name))
+        return any(
+            each in self._sides.added
+            and self._after.nodes[each].op == "Cast"
+            and self._after.nodes[each].attr["DstT"].type == FLOAT32
+            for each in readers
+        )
 
     @once
     def _counted(self) -> Set[str]:
