@@ -69,17 +69,19 @@ class _Listed:
         if name in self._behind_denied(dtype_text(dtype)):
             return True
         if op in policy.deny:
-            return op != "Sum" or self._is_kept_sum(name, dtype_text(dtype))
+            return op != "Sum" or self._is_kept_sum(name, policy, dtype_text(dtype))
         is_last = op in LAST_ACTIVATIONS and name not in self._gradients
         return is_last and not self._sides.before.function and name not in self._ahead
 
-    def _is_kept_sum(self, name: str, dtype: str) -> bool:
+    def _is_kept_sum(self, name: str, policy: Policy, dtype: str) -> bool:
         if name in self._gradients:
             return False
-        readers = {each.node for each in self._view.consumers(name)} - self._gradients
         kept = self._behind_denied(dtype) | self._denied(dtype) | self._fetched
-        among = {self._view.inputs(name)[0].node, *readers} <= kept
-        return (bool(readers) and among) or not self._is_indifferent(name)
+        free = policy.allow | policy.infer | policy.clear
+        beside = {each.node for each in self._view.consumers(name)} - self._gradients
+        beside.add(self._view.inputs(name)[0].node)
+        among = all(each in kept or self._view.nodes[each].op not in free for each in beside)
+        return (among and len(beside) > 1) or not self._is_indifferent(name)
 
     def _is_indifferent(self, name: str) -> bool:
         """Whether a Sum adds nothing up: its result is as large as what it reads."""

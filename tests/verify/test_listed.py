@@ -9,7 +9,9 @@ from tests.support.proved import in_half, open_claims, original_and_converted
 
 
 def model():
-    """Weighted squares; probabilities that nothing but a caller reads; a table by averages."""
+    """Weighted squares, whose sum is added up once more; probabilities that nothing but a caller
+    reads; a table by averages.
+    """
     x = tf.placeholder(tf.float32, [4, 8], name="x")
     weights = tf.placeholder(tf.float32, [4, 8], name="weights")
     hidden = tf.matmul(x, tf.get_variable("kernel", [8, 8]))
@@ -18,7 +20,10 @@ def model():
     away = tf.subtract(book, tf.matmul(x, hidden, transpose_a=True), name="away")
     tf.assign_sub(book, 0.5 * away, name="seen")
     weighted = tf.multiply(tf.square(hidden, name="squares"), weights, name="weighted")
-    loss = tf.reduce_sum(tf.reduce_mean(weighted, 1, name="means"), name="loss")
+    total = tf.reduce_sum(tf.reduce_mean(weighted, 1, name="means"))
+    alone = tf.reduce_sum(total, name="alone")
+    mean = tf.div_no_nan(alone, tf.reduce_sum(weights))
+    loss = tf.add(mean, tf.reduce_mean(tf.abs(hidden)), name="loss")
     tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
 
 
@@ -27,7 +32,7 @@ def graphs():
     return original_and_converted(model)
 
 
-BY_POLICY = ("squares", "probabilities", "weighted")
+BY_POLICY = ("squares", "probabilities", "weighted", "alone")
 
 
 @pytest.mark.unit

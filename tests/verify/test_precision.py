@@ -14,17 +14,19 @@ from tests.support.proved import HALF, converted, in_half
 
 def model():
     """Two layers, Adam, a norm by hand, averages of weights and of what a layer gives, a rate
-    that falls.
+    that falls, a weight of the loss that grows.
     """
     x = tf.placeholder(tf.float32, [4, 8], name="x")
     first, second = (tf.get_variable(name, [8, 8]) for name in ("first", "second"))
     hidden = tf.nn.relu(tf.matmul(x, first) + tf.get_variable("bias", [8]))
-    loss = tf.reduce_mean(tf.square(tf.matmul(hidden, second)), name="loss")
+    step = tf.train.get_or_create_global_step()
+    grown = tf.minimum(tf.cast(step, tf.float32) / 100.0, 1.0, name="least")
+    squares = tf.maximum(grown, 0.5) * tf.square(tf.matmul(hidden, second))
+    loss = tf.reduce_mean(squares, name="loss")
     mean = tf.get_variable("mean", [8], trainable=False)
     seen = tf.assign_sub(
         mean, tf.multiply(0.1, mean - tf.reduce_mean(hidden, 0), name="step"), name="seen"
     )
-    step = tf.train.get_or_create_global_step()
     rate = tf.divide(0.1, tf.cast(step, tf.float32) + 1.0, name="rate")
     gradients = tf.gradients(loss, [first, second])
     norm = tf.sqrt(sum(tf.reduce_sum(tf.square(each)) for each in gradients), name="norm")
@@ -57,6 +59,7 @@ CASES = {
     "norm": "between a division by a loss scale, or a clip, and a write",
     "rate": "between a variable's value and a write that takes it",
     "step": "between a variable's value and a write that takes it",
+    "least": "and made of counts and constants alone",
     "beta1_power/read": "is an output, a loss or a variable's value, and is float16",
     "average/AssignMovingAvg/sub_1": "between a variable's value and a write that takes it",
     "average/AssignMovingAvg/mul": "between a variable's value and a write that takes it",
