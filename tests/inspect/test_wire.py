@@ -16,7 +16,7 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.inspect.training_step import Training, find_training, step_nodes
 from graphmp.inspect.wire import inspect_wire
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.costs import SENT, costs, price
+from graphmp.rewrite.costs import LAUNCH, SENT, costs, price
 from graphmp.rewrite.pipeline import decide
 from graphmp.rewrite.units import TypedGraph
 from tests.support import painting
@@ -247,7 +247,7 @@ def test_the_price_counts_what_is_sent_in_float32_to_each_device():
         price(elsewhere, set()) - price(together, set())
         == 2 * costs(elsewhere, GraphView(elsewhere.view.graph_def).inputs("a")[0]).sent
     )
-    assert costs(elsewhere, elsewhere.view.inputs("a")[0]).sent == SENT * 2 * 16
+    assert costs(elsewhere, elsewhere.view.inputs("a")[0]).sent == LAUNCH + SENT * 2 * 16
     assert isinstance(together, TypedGraph) and isinstance(
         find_training(placed(*lines, device={}), Config.make()), Training
     )
