@@ -14,7 +14,7 @@
    a cast of a loop invariant is before the loop.
 6. A tensor is sent once to each device with consumers, in half precision if its producer or the
    consumers there are: the cast is on the side that saves it. A byte sent counts as a hundred moved
-   in memory, and a tensor of more than one element as a launch more: it is worth its cast.
+   in memory. Several elements sent in float32 cost a launch besides, so that a cast always pays.
 7. The result of an all-reduce of gradients is sent once more, if it is float32.
 8. Nodes that no step runs (`idle`: mostly gradients of constants) move nothing; a cast only for
    them costs 64 bytes, so that there are few.

@@ -105,9 +105,9 @@ class Checks:
         if every is not None:
             found = [self._of(flag, where) for flag in every["flags"]]
             return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
-        row = self._matcher.take("finite_of_row", port)
-        if row is not None:
-            return self.of_row(row["row"])
+        tested = self._matcher.match("finite_of_row", port)
+        if tested is not None:
+            return self._tested(tested)
         by_sums = self._matcher.match("all_finite_by_sums", port)
         if by_sums is not None:
             return self._by_sums(by_sums)
@@ -121,10 +121,18 @@ class Checks:
             return self._of(behind["b"], where)
         return self._carried(port, where.get("iteration"))
 
+    def _tested(self, found: Bindings) -> Optional[Checked]:
+        """The outputs of a row that is tested; None if it is no row."""
+        outputs = self.of_row(found["row"])
+        if outputs is not None:
+            self._matcher.keep(found)
+        return outputs
+
     def of_row(self, port: Port) -> Optional[Checked]:
         """The outputs that a row is made of, one flat or several joined; None if it is no row."""
         several = self._matcher.take("rows_of", port)
-        rows = [self._matcher.take("row_of", row) for row in (several or {"rows": [port]})["rows"]]
+        flat = [port] if several is None else several["rows"]
+        rows = [self._matcher.take("row_of", each) for each in flat]
         return None if None in rows else frozenset(row["x"] for row in rows if row is not None)
 
     def _by_sums(self, found: Bindings) -> Optional[Checked]:

@@ -28,9 +28,8 @@ _INPUTS = {
 _TAKES = {"else_branch": "takes_then", "then_branch": "takes_else"}
 # Templates of a value that a write takes in place of its own, by a flag.
 _EITHER = ("selected", "one_of_two", "one_or_neutral")
-_LIKE_NEW = frozenset(
-    ("ZerosLike", "OnesLike", "Neg")
-)  # ops that make a neutral value of the new one
+# Ops that make a neutral value of the new one.
+_OF_NEW = frozenset(("ZerosLike", "OnesLike", "Neg"))
 _SCATTER = ("variable", "indices", "new")
 _HISTOGRAMS = {"HistogramSummary": 1}
 
@@ -162,7 +161,7 @@ class Gates:
 
     def _is_made_of(self, other: Port, new: Port) -> bool:
         """Whether a neutral value is computed from the new one, and dead where that is."""
-        while other != new and self._view.nodes[other.node].op in _LIKE_NEW:
+        while other != new and self._view.nodes[other.node].op in _OF_NEW:
             other = self._matcher.plain(self._view.inputs(other.node)[0])
         return other == new
 

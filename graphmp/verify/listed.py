@@ -4,8 +4,8 @@ The policy is that of the flags that were asked for, or else of the converted gr
 shipped lists, and what `--force_compute` names. Nothing is looked at if nobody says what was asked
 for, with an `--op_policy` of one's own, or with `--engine_strict`, which repairs nothing.
 
-1. Ops on the list deny, but for sums of gradient code, most of which add nothing up, and others
-   that don't, unless all that they read and that reads them is kept.
+1. Ops on the list deny. Not the sums of gradient code, most of which add nothing up; nor any other
+   sum that adds nothing up, if what it reads or what reads it may be in half precision.
 2. Softmax, LogSoftmax and Sigmoid that lead to a loss or an output, in the main graph: no matmul or
    convolution of the forward pass depends on them.
 3. If the rewrite converted: arithmetic of the forward pass on what ops of 1 give, with only such
@@ -74,6 +74,7 @@ class _Listed:
         return is_last and not self._sides.before.function and name not in self._ahead
 
     def _is_kept_sum(self, name: str, policy: Policy, dtype: str) -> bool:
+        """Whether a Sum adds something up, or only float32 is before and behind it."""
         if name in self._gradients:
             return False
         kept = self._behind_denied(dtype) | self._denied(dtype) | self._fetched

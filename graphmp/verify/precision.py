@@ -209,6 +209,7 @@ class Precision:
         }
 
     def _is_cast_up(self, name: str) -> bool:
+        """Whether an inserted cast makes float32 of a node's value."""
         readers = (each.node for each in self._after.consumers(name))
         return any(
             each in self._sides.added

@@ -4,8 +4,8 @@ Gradients, and the results of matmuls in gradient code, which may be larger.
 
 Inserted after painting, which decides what is half. Only a first step computes these values: in
 other steps they are dead, as they wait for one side of a Switch. Small gradients that the finite
-check looks at as one are measured as one. What no update needs, such as the
-gradient of a batch of images, isn't measured: TensorFlow would compute it in each step.
+check joins are measured as one. What no update needs, such as the gradient of a batch of images,
+isn't measured: TensorFlow would compute it in each step.
 
 The recipe's `loss_scale.gradients.largest` is built by TensorFlow; for thousands of gradients that
 took a seventh of a rewrite's memory.
@@ -77,12 +77,14 @@ def look(
 
 def _joined(view: GraphView, gradient: Port) -> Port:
     """The row of small gradients that the finite check makes, if a gradient is one of them."""
-    for row in view.consumers(gradient.node):
-        if row.output == gradient.output and row.node.startswith(SCOPE + "/"):
-            for reader in view.consumers(row.node):
-                if view.nodes[reader.node].op == "ConcatV2":
-                    return Port(reader.node, 0)
-    return gradient
+    flat = (
+        consumer.node
+        for consumer in view.consumers(gradient.node)
+        if consumer.output == gradient.output and consumer.node.startswith(SCOPE + "/")
+    )
+    readers = (reader.node for name in flat for reader in view.consumers(name))
+    rows = (Port(name, 0) for name in readers if view.nodes[name].op == "ConcatV2")
+    return next(rows, gradient)
 
 
 def _half_outputs(view: GraphView, name: str, op_defs: OpDefs) -> Iterator[Port]:
