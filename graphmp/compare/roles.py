@@ -120,6 +120,7 @@ SCALED = re.compile("(^|/)" + _IN_SCALE + r"(scaled_loss|scaled_seed|rescaled)")
 INITIALISER = re.compile(_SCALE + r"(scale|good_steps|skipped_steps)/Assign$")
 UNSCALE = re.compile(_SCALE + r"unscale")
 CLIP = re.compile(_SCALE + r"clip_by_global_norm")
+SELECTED = re.compile(_SCALE + r"skip/.*/selected$")  # a Merge of a value and of a neutral one
 ALL_FINITE = re.compile(_SCALE + r"all_finite$")
 
 

@@ -84,6 +84,19 @@ def test_numbers_are_those_of_the_report(conversion, diff):
     )
 
 
+def test_writes_whose_value_is_selected_are_counted_as_gated():
+    with tf.Graph().as_default() as graph:
+        rows_ = tf.placeholder(tf.int32, [32], "rows")
+        embedded = tf.nn.embedding_lookup(tf.get_variable("embedding", [50, 64]), rows_)
+        hidden = tf.layers.dense(embedded, 64, use_bias=False)
+        step = tf.train.get_or_create_global_step()
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        optimizer.minimize(tf.reduce_mean(tf.square(hidden)), step, name="train")
+    conversion = graphmp.convert(graph)
+    (flow,), (loss,) = conversion.diff().summary.flows, conversion.report["losses"]
+    assert flow.gates == len(loss["gated"]) == 3  # a kernel, rows of the embedding, the step
+
+
 def test_numbers_are_counted_not_read(conversion):
     lie = dict(
         conversion.report,

@@ -80,11 +80,13 @@ def _flow(view: GraphView, scope: str, is_write: Callable[[str], bool]) -> Flow:
 def _gated(view: GraphView, check: str, is_write: Callable[[str], bool]) -> Set[str]:
     """The model's writes that a flag gates.
 
-    They are on paths from it through no other write, and through no Merge, which runs either way.
+    They are on paths from it through no other write, and through no Merge, which runs either way,
+    but for one that selects the value to write.
     """
 
     def after(name: str) -> List[str]:
-        if name != check and (is_write(name) or view.nodes[name].op in MERGES):
+        either = view.nodes[name].op in MERGES and not roles.SELECTED.search(name)
+        if name != check and (is_write(name) or either):
             return []
         return [consumer.node for consumer in view.consumers(name)] + list(
             view.control_consumers(name)
