@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from graphmp.graph.structure.view import GraphView, Port
-from graphmp.scaling.degrees.homogeneity import ScaledCode, degrees
+from graphmp.scaling.degrees.code import ScaledCode
+from graphmp.scaling.degrees.homogeneity import degrees
 from tests.support import painting
 
 pytestmark = pytest.mark.unit

@@ -20,7 +20,8 @@ from graphmp.graph.structure.calls import BRANCHES, functions_by_name
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
 from graphmp.policy.op_sets import ARGUMENT, CALLS, CHOICES, RESULT, WHILES
-from graphmp.scaling.degrees.homogeneity import Analysis, Degree, ScaledCode
+from graphmp.scaling.degrees.code import Degree, ScaledCode
+from graphmp.scaling.degrees.homogeneity import Analysis
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
 

@@ -16,7 +16,8 @@ from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import CALLS, FILLS, NEXT_ITERATIONS, VARIABLE_OPS
 from graphmp.policy.traits import FORGETS_VALUES
-from graphmp.scaling.degrees.homogeneity import ScaledCode, ScaleEffect, degrees
+from graphmp.scaling.degrees.code import ScaledCode
+from graphmp.scaling.degrees.homogeneity import ScaleEffect, degrees
 from graphmp.scaling.losses.model import GradientScope
 from graphmp.scaling.losses.training_graph import TrainingGraph
 

@@ -30,7 +30,7 @@ from graphmp.policy.op_sets import (
     UPDATE_PREFIXES,
 )
 from graphmp.scaling.degrees.called import CalledFunctions, Results
-from graphmp.scaling.degrees.homogeneity import Degree
+from graphmp.scaling.degrees.code import Degree
 from graphmp.scaling.losses.allreduce import AllReduces
 from graphmp.scaling.losses.discovery.searched import Floats
 from graphmp.scaling.losses.discovery.seeds import Discovered, discover
