@@ -26,6 +26,7 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp import legacy
 from graphmp.cli import children
+from graphmp.cli.closing import Closing
 from graphmp.compare.api import compare
 from graphmp.config import Config
 from graphmp.conversion import python_2
@@ -40,7 +41,7 @@ from graphmp.report import facts
 from graphmp.report.report import make_report, sha256
 from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.live_conversion import LiveConversion
-from graphmp.session.live.live_graph import Fate, LiveGraph, Observer, known_live_graph
+from graphmp.session.live.live_graph import Fate, LiveGraph, Observer
 from graphmp.session.live.runs import fed_tensor
 from graphmp.session.live.words import Words
 from graphmp.session.session import convert_every_session
@@ -68,12 +69,8 @@ class Run(Observer):
         self._digest = sha256(pathlib.Path(spec["path"])) if spec["path"] else ""
         self._as_version_1 = False
         self._raised = False
-        self._sessions = False
-        self._ends: Dict[int, str] = {}  # the closing message of each graph, by its number
-        self._last: Dict[int, NotFinite] = {}  # of each graph the last step that was not finite
-        self._applied: Dict[int, int] = {}  # the number of such steps that were applied
+        self._closing = Closing(_WORDS)
         self._by_hand: Dict[int, Fate] = {}  # of graphs that train by gradients of their own
-        self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._left: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs that the decorator converted
         self._reports = 0
         self._converted = False
@@ -96,7 +93,7 @@ class Run(Observer):
         for note in self._spec["notes"]:
             self._say(note)
         self.listen()
-        sessions.install(self._ran)
+        sessions.install(self._closing.ran)
         sessions.before_close(self._note)
         atexit.register(self.end)
 
@@ -217,9 +214,7 @@ class Run(Observer):
         return True
 
     def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
-        self._last[live.number] = step
-        if step.kind != "dynamic":
-            self._applied[live.number] = self._applied.get(live.number, 0) + 1
+        self._closing.not_finite(live, step)
         for text in _WORDS.said(step):
             self._say(text)
 
@@ -233,28 +228,22 @@ class Run(Observer):
         """Print the closing lines. A forked process prints none: it lacks TensorFlow's threads."""
         if os.getpid() != self._process:
             return
-        for session in list(self._open):
-            self._note(session)
+        trained = self._closing.lines()
         by_hand = [fate.by_hand for fate in self._by_hand.values() if not fate.converted]
         for text in by_hand:
             self._say("warning GMP120: %s, in float32: %s" % (text, unfit.BY_HAND))
-        if by_hand and not self._ends:
-            return
-        if not self._ends and not self._raised and not self._left and not self._written.eagerly:
-            why = unfit.why_nothing_trained(
-                self._written.imports, tf.executing_eagerly(), self._sessions
-            )
-            self._say("warning GMP120: " + why) if why else None
-        for text in (
-            [text for _, text in sorted(self._ends.items())]
-            if self._ends
-            else (
-                []
-                if self._left or self._written.eagerly
-                else ["nothing was trained in this process"]
-            )
-        ):
+        for text in trained:
             self._say(text)
+        if not trained and not by_hand and not self._left and not self._written.eagerly:
+            self._say_that_nothing_was_trained()
+
+    def _say_that_nothing_was_trained(self) -> None:
+        why = unfit.why_nothing_trained(
+            self._written.imports, tf.executing_eagerly(), self._closing.had_sessions
+        )
+        if why and not self._raised:
+            self._say("warning GMP120: " + why)
+        self._say("nothing was trained in this process")
 
     def raised(
         self, kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]
@@ -294,42 +283,9 @@ class Run(Observer):
         if self._as_version_1 and not self._written.asks_for_version_1 and tf.__version__ > "2":
             self._say(unfit.ran_as_version_1(self._spec["name"]))
 
-    def _ran(self, session: Any, fetches: Any) -> None:
-        self._open.add(session)
-        self._sessions = True
-
     def _note(self, session: Any) -> None:
-        """Read the state of the loss scale from a session, while that is possible."""
-        live = known_live_graph(session.graph)
-        if live is None or not live.steps or os.getpid() != self._process:
-            return
-        try:
-            (skipped, scales), is_known = live.scale_state(session), True
-        except (tf.errors.OpError, RuntimeError):  # closed, or its server is gone
-            skipped, scales, is_known = 0, [], False
-        state = (
-            "; loss scale %s; %d skipped" % (", ".join("%g" % scale for scale in scales), skipped)
-            if scales
-            else ""
-        )
-        if is_known or live.number in self._applied or live.number not in self._ends:
-            bad = self._applied.get(live.number, 0)
-            state += "; %d not finite" % bad if bad else ""
-            steps = live.updates or live.steps
-            last = self._last.get(live.number)
-            none = (
-                ": nothing was learned. " + _WORDS.cure(last)
-                if last and max(skipped, bad) >= steps
-                else ""
-            )
-            self._ends[live.number] = "%d training steps%s%s%s" % (
-                steps,
-                state,
-                ", in float32" if live.gave_up else "",
-                none,
-            )
-            if live.tuning is not None:
-                self._ends[live.number] += "; " + live.tuning.in_words()
+        if os.getpid() == self._process:
+            self._closing.note(session)
 
     def _write(self, live: LiveGraph) -> None:
         found = live.converted
