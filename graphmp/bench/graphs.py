@@ -111,14 +111,10 @@ def write(meta_graph: tf.MetaGraphDef, targets: Set[str], path: pathlib.Path) ->
         node.device = local_device(node.device)
     path.write_bytes(serialize(local))
     view = GraphView(local.graph_def)
-    key = tf.GraphKeys.TABLE_INITIALIZERS
-    tables = (
-        set(local.collection_def[key].node_list.value) if key in local.collection_def else set()
-    )
     return TrainingFile(
         str(path),
         sorted(targets & set(view.nodes)),
-        sorted((State(local, view).initializers | tables) & set(view.nodes)),
+        sorted(State(local, view).initializers & set(view.nodes)),
     )
 
 

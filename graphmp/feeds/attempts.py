@@ -60,6 +60,12 @@ def shape_attempts(
         [default] + [Guess(size) for size in leading] + [Guess(batch_size, size) for size in second]
     )
     guesses += [Guess(size, other) for size in leading for other in second]
+    if sum(1 for tensor in wanted if None in (tensor.shape or ())[1:]) > 1:
+        guesses += [
+            Guess(batch_size, joined=True),
+            Guess(batch_size, _PICTURES, joined=True),
+            Guess(_ONE, _PICTURES, joined=True),
+        ]
     guesses += [Guess(batch_size, batch_size), Guess(batch_size, flat=True)]
     guesses += [Guess(size, size) for size in leading] + [
         Guess(size, size, flat=True) for size in leading

@@ -6,7 +6,7 @@ from typing import Callable, Dict, Tuple
 
 from graphmp.feeds.shapes import Shapes
 from graphmp.feeds.uses import ValueUse, carried_from, integer
-from graphmp.feeds.wanted import Shape
+from graphmp.feeds.wanted import Shape, shape_of
 from graphmp.graph.structure.view import Port
 
 
@@ -35,12 +35,7 @@ def _table(shapes: Shapes, use: ValueUse) -> Shape:
     handle = shapes.view.nodes[carried_from(shapes.view, shapes.view.inputs(use.node.name)[0]).node]
     if not use.node.op.startswith("Resource"):
         return shapes.operand(use, 0)
-    shape = handle.attr["shape"].shape if "shape" in handle.attr else None
-    return (
-        None
-        if shape is None or shape.unknown_rank
-        else tuple(None if dim.size < 0 else int(dim.size) for dim in shape.dim)
-    )
+    return shape_of(handle.attr["shape"].shape) if "shape" in handle.attr else None
 
 
 def _result(shapes: Shapes, use: ValueUse) -> Shape:

@@ -25,6 +25,7 @@ from graphmp.errors import GraphmpError
 from graphmp.feeds.bounds import looked_up
 from graphmp.feeds.counts import are_added_up, numbers_segments, paddings
 from graphmp.feeds.labels import are_binary, is_log_label, is_rate, is_sigmoid_label, is_single
+from graphmp.feeds.partners import joined
 from graphmp.feeds.shapes import Guess, Shapes, refined
 from graphmp.feeds.sources import needed
 from graphmp.feeds.sparse import sparse_parts
@@ -99,6 +100,9 @@ class Contents:
         self._shapes = Shapes(graph, view)
         self._uses = {tensor.name: uses_of_values(view, port_of(tensor)) for tensor in self.wanted}
         self._dimensions = {tensor.name: self._refined(tensor) for tensor in self.wanted}
+        if guess.joined:
+            sizes = {name: guess.sizes(shape) for name, shape in self._dimensions.items()}
+            self._dimensions.update(joined(self._shapes, self.wanted, sizes))
         self._sparse = sparse_parts(graph, view, self.wanted, guess)
         seconds = [
             guess.sizes(shape)[1]

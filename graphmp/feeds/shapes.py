@@ -23,12 +23,14 @@ class Guess(NamedTuple):
         other: of all others.
         flat: whether one-dimensional tensors hold an element for each step of each example.
         part: a sequence has a step for so many of those that are fed, as after pooling.
+        joined: whether a tensor has the shape of what it is combined with element by element.
     """
 
     first: int
     other: int = OTHER_DIMENSION
     flat: bool = False
     part: int = 1
+    joined: bool = False
 
     def sizes(self, shape: Dimensions) -> List[int]:
         """The shape with its unknown dimensions filled in."""

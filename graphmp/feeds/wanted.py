@@ -95,6 +95,13 @@ def static_shape(tensor: Any) -> Shape:
     return None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
 
 
+def shape_of(proto: Any) -> Shape:
+    """The shape in a TensorShapeProto."""
+    if proto.unknown_rank:
+        return None
+    return tuple(None if dim.size < 0 else int(dim.size) for dim in proto.dim)
+
+
 def _is_open(tensor: Any) -> bool:
     """Whether a sparse placeholder's shape has an unusable default: -1 where it is unknown."""
     default = default_value(tensor) if tensor.op.type == "PlaceholderWithDefault" else None
@@ -133,7 +140,7 @@ def _of_queue(view: GraphView, node: tf.NodeDef, output: int) -> Shape:
         return None
     queue = view.nodes[view.inputs(node.name)[0].node]
     shapes = queue.attr["shapes"].list.shape if "shapes" in queue.attr else ()
-    if output >= len(shapes) or shapes[output].unknown_rank:
+    element = shape_of(shapes[output]) if output < len(shapes) else None
+    if element is None:
         return None
-    element = tuple(None if dim.size < 0 else int(dim.size) for dim in shapes[output].dim)
     return element if node.op in ("QueueDequeue", "QueueDequeueV2") else (None,) + element

@@ -48,6 +48,17 @@ MAY_BE_STATE = VARIABLE_OPS | ACCUMULATORS | ARGUMENTS  # other handles are of n
 READS = IDENTITIES | ENTERS | {"ReadVariableOp"}  # of a variable, its reference or its handle
 OVERWRITES = frozenset(("Assign", "AssignVariableOp"))  # the old value doesn't matter
 ADD_ASSIGNS = frozenset(("AssignAdd", "AssignAddVariableOp"))
+TABLE_INITIALIZERS = frozenset(
+    (
+        "InitializeTable",
+        "InitializeTableV2",
+        "InitializeTableFromDataset",
+        "InitializeTableFromTextFile",
+        "InitializeTableFromTextFileV2",
+        "LookupTableImport",
+        "LookupTableImportV2",
+    )
+)
 ASSIGNS = OVERWRITES | ADD_ASSIGNS | {"AssignSub", "AssignSubVariableOp"}
 UPDATE_PREFIXES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
 SAVES = frozenset(("Save", "SaveSlices", "SaveV2"))

@@ -749,6 +749,14 @@ class TestShapes:
         )
         assert runs(graph, loss)["labels:0"].shape == (BATCH * 16,)
 
+    def test_labels_as_large_as_what_the_network_makes_of_its_pictures(self, graph):
+        x = tf.placeholder(tf.float32, [None, None, None, 3], "x")
+        counts = tf.placeholder(tf.float32, [None, None, None, 1], "counts")
+        hidden = tf.nn.conv2d(x, tf.ones([3, 3, 3, 1]), [1, 2, 2, 1], "SAME")
+        batch = runs(graph, tf.reduce_sum(tf.square(hidden - counts)))
+        assert batch["x:0"].shape == (BATCH, 16, 16, 3)
+        assert batch["counts:0"].shape == (BATCH, 8, 8, 1)
+
     def test_none_runs(self, graph):
         x = tf.placeholder(tf.float32, [None], "x")
         y = tf.reshape(

@@ -67,3 +67,24 @@ def test_a_variable_without_memory_is_an_error(session, runs):
     runs[1].short = 50
     with pytest.raises(tf.errors.ResourceExhaustedError):
         initialise(session, [], sparing=True)
+
+
+def test_tables_of_a_graph_without_collections():
+    with tf.Graph().as_default() as graph:
+        words = tf.constant(["a", "b"])
+        table = tf.lookup.StaticVocabularyTable(
+            tf.lookup.KeyValueTensorInitializer(words, tf.constant([0, 1], tf.int64)), 1
+        )
+        found = table.lookup(words).name
+    with tf.Graph().as_default() as bare, tf.Session() as opened:
+        tf.import_graph_def(graph.as_graph_def(), name="")
+        assert not bare.collections
+        initialise(opened, [])
+        assert opened.run(found).tolist() == [0, 1]
+
+
+def test_a_tensor_among_the_variables(session):
+    with session.graph.as_default():
+        tf.add_to_collection(tf.GraphKeys.LOCAL_VARIABLES, tf.placeholder(tf.bool, [], "phase"))
+        initialise(session, [])
+        assert not session.run(tf.report_uninitialized_variables(tf.global_variables())).size

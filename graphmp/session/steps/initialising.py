@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.errors import GraphmpError
 from graphmp.graph.shapes.shapes import elements
 from graphmp.graph.state.live import ancestors
-from graphmp.policy.op_sets import OVERWRITES, VARIABLE_OPS
+from graphmp.policy.op_sets import OVERWRITES, TABLE_INITIALIZERS, VARIABLE_OPS
 from graphmp.wording import first_line
 
 
@@ -20,14 +20,14 @@ def initialise(session: Any, initializers: Sequence[Any], sparing: bool = False)
 
     Args:
         session: of the graph.
-        initializers: ops to run besides those in the graph's collections.
+        initializers: ops to run besides those that the graph's collections name, and its tables'.
         sparing: whether memory is short: as many run at once as write no more than the largest
             alone, and running out of memory raises.
 
     Raises:
         tf.errors.ResourceExhaustedError: with `sparing`, if one runs out of memory.
     """
-    waiting = list(dict.fromkeys([*_collected(session.graph), *initializers]))
+    waiting = list(dict.fromkeys([*_found(session.graph), *initializers]))
     fatal = (tf.errors.ResourceExhaustedError,) if sparing else ()
     ready = list(filter(_needs_nothing, waiting))
     for group in map(set, _groups(ready) if sparing else [ready]):
@@ -56,13 +56,19 @@ def restore(session: Any, saver: Any, checkpoint: str) -> None:
         ) from None
 
 
-def _collected(graph: Any) -> List[Any]:
-    """The initialisers of the variables and tables in a graph's collections."""
+def _found(graph: Any) -> List[Any]:
+    """The initialisers of the variables in a graph's collections, and those of its tables.
+
+    Collections may hold tensors that are no variables, and a GraphDef has no collections.
+    """
     with graph.as_default():
         variables = tf.global_variables() + tf.local_variables()
+    initializers = [getattr(variable, "initializer", None) for variable in variables]
     return [
-        getattr(variable.initializer, "op", variable.initializer) for variable in variables
-    ] + graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
+        *(getattr(found, "op", found) for found in initializers if found is not None),
+        *graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS),
+        *(op for op in graph.get_operations() if _fills_table(op)),
+    ]
 
 
 def _runs(session: Any, ops: Any, fatal: Any) -> bool:
@@ -90,12 +96,18 @@ def _groups(assignments: Sequence[Any]) -> Iterator[List[Any]]:
 
 
 def _needs_nothing(initializer: Any) -> bool:
-    """Whether an assignment reads no variable, resource or feed, which might be uninitialised."""
-    if initializer.type not in OVERWRITES:
-        return False
-    read = ancestors(
-        [*(tensor.op for tensor in initializer.inputs[1:]), *initializer.control_inputs]
-    )
+    """Whether an assignment reads nothing that might be uninitialised."""
+    return initializer.type in OVERWRITES and _reads_constants(initializer)
+
+
+def _fills_table(op: Any) -> bool:
+    """Whether an op gives a table its first entries; restored ones are read from a checkpoint."""
+    return op.type in TABLE_INITIALIZERS and _reads_constants(op)
+
+
+def _reads_constants(op: Any) -> bool:
+    """Whether what an op writes, its inputs but the first, needs no variable, resource or feed."""
+    read = ancestors([*(tensor.op for tensor in op.inputs[1:]), *op.control_inputs])
     return not any(
         op.type in VARIABLE_OPS
         or op.type.startswith("Placeholder")

@@ -120,7 +120,7 @@ class TrainingSession:
         """Initialise variables and tables.
 
         Args:
-            initializers: names of ops to run, besides those in the graph's collections.
+            initializers: names of ops to run, besides those that `initialising` finds.
             checkpoint: prefix of a checkpoint with the variables' values; may be empty.
             sparing: whether memory is short, as for `initialising.initialise`.
 
