@@ -12,6 +12,7 @@ from graphmp.feeds.batches import Batches, random_batches
 from graphmp.feeds.shapes import Guess, Shapes
 from graphmp.feeds.wanted import Wanted, described, static_shape, wanted_tensors
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.policy.op_sets import OVERWRITES, TABLE_INITIALIZERS
 from graphmp.tf_hooks.internals import prepare_run
 from graphmp.wording import first_line
 
@@ -122,6 +123,8 @@ def first_that_runs(session: tf.Session, fetches: Any, candidates: Iterable[Batc
             if unfit:
                 raise _failed(session, unfit, 0, names) from error
             first = first or error
+        except tf.errors.FailedPreconditionError as error:
+            raise _uninitialised(session, error) or _failed(session, error, tried, names) from error
         except tf.errors.OpError as error:
             raise _failed(session, error, tried, names) from error
     raise _failed(session, first, tried, names) from first
@@ -139,6 +142,24 @@ def _fault_of_graph(
         prepare_run(session, targets, names)
     except tf.errors.OpError as error:
         return error
+    return None
+
+
+def _uninitialised(session: tf.Session, error: tf.errors.OpError) -> Optional[GraphmpError]:
+    """The error of an initialiser of what a node reads; None if all run."""
+    node = getattr(error, "node_def", None)
+    read = [] if node is None else session.graph.get_operation_by_name(node.name).inputs
+    writers = [op for tensor in read for op in tensor.consumers()]
+    for op in (op for op in writers if op.type in OVERWRITES | TABLE_INITIALIZERS):
+        try:
+            session.run(op)
+        except tf.errors.OpError as failure:
+            words = "%s, which initialises what the step reads, fails: %s: %s"
+            accepted = "; accepted is a graph whose initialisers run here"
+            return GraphmpError(
+                "GMP024",
+                words % (op.name, type(failure).__name__, first_line(failure)) + accepted,
+            )
     return None
 
 

@@ -3,10 +3,11 @@
 1. Integers for look-ups are below the number of rows, classes or positions, the smallest of
    several.
 2. A scalar integer used in a shape is the batch size.
-3. Lengths of sequences are from 1 to the number of steps; one has all, since masks are as wide as
-   the longest. With a CTC loss all have, and no letter of a label is repeated: a label that doesn't
-   fit into its sequence is an error. Values that are added up to an integer, such as a mask's, are
-   1. Ids that are compared with a constant, such as padding, differ from it in the first row.
+3. Lengths of sequences are from 1 to the number of steps, also where they look up the last step;
+   one has all, since masks are as wide as the longest. With a CTC loss all have, and no letter of a
+   label is repeated: a label that doesn't fit into its sequence is an error. Values that are added
+   up to an integer, such as a mask's, are 1. Ids that are compared with a constant, such as
+   padding, differ from it in the first row.
 4. Labels of a softmax are one-hot rows, labels of a sigmoid are 0 or 1.
 5. Numbers of segments count up. Other integers are 0 or 1, scalars 1; bytes are 0 to 255, bools
    true, strings a letter, or a digit if a number is parsed from them.
@@ -17,7 +18,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List, NamedTuple, Optional, Tuple
+from typing import Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -49,6 +50,7 @@ _SOFTMAX_LOSSES = frozenset(
     ("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits")
 )
 _CTC_LENGTHS = frozenset((("CTCBeamSearchDecoder", 1), ("CTCGreedyDecoder", 1), ("CTCLoss", 3)))
+_LENGTHS = _CTC_LENGTHS | {("ReverseSequence", 1)}
 _SHAPES = frozenset((
     ("BroadcastTo", 1), ("Fill", 0), ("RandomStandardNormal", 0), ("RandomUniform", 0),
     ("Range", 1), ("Reshape", 1), ("Slice", 2), ("Tile", 1), ("TruncatedNormal", 0),
@@ -161,12 +163,18 @@ class Contents:
     def _looking_up(self, tensor: Wanted, sizes: List[int]) -> Optional[DrawPlan]:
         uses = self._uses[tensor.name]
         ranges = [found for found in map(self._range, uses) if found is not None]
-        if not ranges:
+        if not ranges or self._are_lengths(uses):
             return None
         low = max(0, max(low for low, _ in ranges))
         kind = SPELLING if any(use.node.op == "CTCLoss" for use in uses) else INTEGERS
         high = max(low + 1, min(high for _, high in ranges))
         return DrawPlan(tensor, sizes, kind, low, high, avoided=paddings(self._shapes, uses))
+
+    def _are_lengths(self, uses: Sequence[ValueUse]) -> bool:
+        """Whether values are lengths, by which last steps are looked up beside."""
+        return any((use.node.op, use.slot) in _LENGTHS for use in uses) and not any(
+            size is not None for use in uses for size in looked_up(self._shapes, use) or ()
+        )
 
     def _range(self, use: ValueUse) -> Optional[Tuple[int, int]]:
         """The range of values that are looked up.
@@ -197,7 +205,7 @@ class Contents:
     def _longest(self, use: ValueUse, sizes: List[int]) -> Optional[int]:
         """The longest length at a use that reads lengths of sequences."""
         slot = (use.node.op, use.slot)
-        if slot == ("ReverseSequence", 1) or slot in _CTC_LENGTHS:
+        if slot in _LENGTHS:
             sequences = self._shapes.operand(use, 0)
             axis = use.node.attr["seq_dim"].i if "seq_dim" in use.node.attr else 0
             return (sequences[axis] if sequences else None) or self._steps

@@ -757,6 +757,14 @@ class TestShapes:
         assert batch["x:0"].shape == (BATCH, 16, 16, 3)
         assert batch["counts:0"].shape == (BATCH, 8, 8, 1)
 
+    def test_lengths_by_which_last_steps_are_looked_up(self, graph):
+        x = tf.placeholder(tf.float32, [None, None, 5], "x")
+        lengths = tf.placeholder(tf.int32, [None], "lengths")
+        steps = tf.transpose(x, [1, 0, 2])
+        last = tf.gather_nd(steps, tf.stack([lengths - 1, tf.range(tf.shape(x)[0])], 1))
+        loss = tf.nn.ctc_loss(tf.SparseTensor([[0, 0]], [1], [BATCH, 1]), steps, lengths)
+        assert np.all(runs(graph, loss, last)["lengths:0"] == 16)
+
     def test_none_runs(self, graph):
         x = tf.placeholder(tf.float32, [None], "x")
         y = tf.reshape(
@@ -772,6 +780,18 @@ class TestShapes:
             runs(graph, y)
         assert raised.value.exit_status == 2
         assert "--data" in raised.value.message
+
+    def test_an_initialiser_that_fails_is_named(self, graph):
+        words = tf.lookup.TextFileInitializer(
+            "no/such/file", tf.string, tf.lookup.TextFileIndex.WHOLE_LINE,
+            tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER,
+        )  # fmt: skip
+        table = tf.lookup.StaticHashTable(words, 0)
+        found = table.lookup(tf.placeholder(tf.string, [None], "words"))
+        with pytest.raises(
+            GraphmpError, match=r"GMP024: \S+, which initialises .* NotFoundError: no/such/file; "
+        ):
+            runs(graph, found)
 
     def test_other_errors_are_said_at_once(self, graph):
         x = tf.placeholder(tf.float32, [None], "x")
