@@ -74,6 +74,7 @@ def shape_attempts(
     guesses += [
         Guess(batch_size, _PICTURES),
         Guess(_ONE),
+        Guess(batch_size, _ONE),
         Guess(_ONE, _ONE),
         Guess(_PICTURES, _PICTURES),
         Guess(batch_size, _LARGE_PICTURES),

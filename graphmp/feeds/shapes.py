@@ -120,6 +120,13 @@ def _all_but_last(shapes: Shapes, use: ValueUse) -> Shape:
     return (shapes.logits(use) or ())[:-1] or None
 
 
+def _squeezed(shapes: Shapes, use: ValueUse) -> Shape:
+    """What loses dimensions: these have size 1."""
+    rank, axes = len(shapes.of(use.port) or ()), use.node.attr["squeeze_dims"].list.i
+    lost = {axis % rank for axis in axes if -rank <= axis < rank}
+    return tuple(1 if axis in lost else None for axis in range(rank)) or None
+
+
 def _vector(shapes: Shapes, use: ValueUse) -> Shape:
     return (None,)
 
@@ -139,4 +146,5 @@ _ASKS: Dict[Tuple[str, int], Callable[[Shapes, ValueUse], Optional[Dimensions]]]
     ("ReverseSequence", 1): _vector,
     ("SoftmaxCrossEntropyWithLogits", 1): _logits,
     ("SparseSoftmaxCrossEntropyWithLogits", 1): _all_but_last,
+    ("Squeeze", 0): _squeezed,
 }

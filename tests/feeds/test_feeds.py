@@ -757,6 +757,11 @@ class TestShapes:
         assert batch["x:0"].shape == (BATCH, 16, 16, 3)
         assert batch["counts:0"].shape == (BATCH, 8, 8, 1)
 
+    @pytest.mark.unit
+    def test_a_dimension_that_is_squeezed_out(self, graph):
+        labels = tf.squeeze(tf.placeholder(tf.float32, [None, None, None], "labels"), [-2])
+        assert made_up(graph, labels)["labels:0"].shape == (BATCH, 1, 16)
+
     def test_lengths_by_which_last_steps_are_looked_up(self, graph):
         x = tf.placeholder(tf.float32, [None, None, 5], "x")
         lengths = tf.placeholder(tf.int32, [None], "lengths")
