@@ -278,7 +278,17 @@ class Order:
         while waiting and left:
             found = waiting.pop()
             left.discard(found)
-            if view.nodes[found].op not in _STOPS:
+            op = view.nodes[found].op
+            if op in MERGES and found in self._sides.added:
+                left -= {
+                    other
+                    for other in left
+                    if all(
+                        port.node == other or self._follows(port.node, {other})
+                        for port in view.inputs(found)
+                    )
+                }
+            if op not in _STOPS:
                 more = {port.node for port in view.inputs(found)}.union(view.controls(found)) - seen
                 seen |= more
                 waiting.extend(more)

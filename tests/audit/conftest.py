@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphmp.audit.options import AuditOptions
+from graphmp.rewrite import costs
 from tests.support.audited import STEPS
 from tests.support.planted import batches
 
@@ -16,3 +17,9 @@ def data(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "batches.npz"
     np.savez(str(path), **batches())
     return AuditOptions(data=str(path), steps=STEPS)
+
+
+@pytest.fixture(autouse=True)
+def launches_are_cheap(monkeypatch):
+    """Casts are placed as in large networks; in small ones they would cost more than float32."""
+    monkeypatch.setattr(costs, "LAUNCH", costs.IDLE_CAST)
