@@ -139,3 +139,14 @@ def test_the_proof_finds_a_copy_of_before_the_write(change):
     change(converted, late_cast(converted))
     failed = [claim for claim in verify(original, converted).claims if claim.verdict == "failed"]
     assert "which reads what is written" in failed[0].text
+
+
+def test_an_iteration_that_reads_the_scale_too_early_is_not_proved():
+    original = built(in_a_loop)
+    converted = graphmp.convert(original, loss_scale="dynamic").meta_graph
+    nodes = {node.name: node for node in converted.graph_def.node}
+    for name in ("scale", "good_steps", "skipped_steps"):
+        nodes["graphmp/loss_scale/%s/handle/of" % name].input[:] = ["^while/AssignSub/RefEnter"]
+    proof = verify(original, converted)
+    failed = [claim.text for claim in proof.claims if claim.verdict == "failed"]
+    assert any("does not wait for the iteration before" in text for text in failed)
