@@ -121,7 +121,7 @@ def _all_but_last(shapes: Shapes, use: ValueUse) -> Shape:
 
 
 def _squeezed(shapes: Shapes, use: ValueUse) -> Shape:
-    """What loses dimensions: these have size 1."""
+    """Dimensions that are squeezed out have size 1."""
     rank, axes = len(shapes.of(use.port) or ()), use.node.attr["squeeze_dims"].list.i
     lost = {axis % rank for axis in axes if -rank <= axis < rank}
     return tuple(1 if axis in lost else None for axis in range(rank)) or None
