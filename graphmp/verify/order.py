@@ -278,21 +278,28 @@ class Order:
         while waiting and left:
             found = waiting.pop()
             left.discard(found)
-            op = view.nodes[found].op
-            if op in MERGES and found in self._sides.added:
-                left -= {
-                    other
-                    for other in left
-                    if all(
-                        port.node == other or self._follows(port.node, {other})
-                        for port in view.inputs(found)
-                    )
-                }
-            if op not in _STOPS:
-                more = {port.node for port in view.inputs(found)}.union(view.controls(found)) - seen
-                seen |= more
-                waiting.extend(more)
+            more = self._awaited(found) - seen
+            seen |= more
+            waiting.extend(more)
         return not left
+
+    def _awaited(self, name: str) -> Set[str]:
+        """Nodes that run before a node; of an inserted Merge what all its inputs wait for."""
+        if self._after.nodes[name].op in MERGES and name in self._sides.added:
+            return set.intersection(
+                *(self._behind_gate(port.node) for port in self._after.inputs(name))
+            )
+        return self._read(name)
+
+    def _behind_gate(self, name: str) -> Set[str]:
+        """A node and what it waits for, through inserted nodes."""
+        return reached([name], lambda each: self._read(each) if each in self._sides.added else ())
+
+    def _read(self, name: str) -> Set[str]:
+        """What a node reads or waits for; empty if it runs without some of it."""
+        if self._after.nodes[name].op in _STOPS:
+            return set()
+        return {port.node for port in self._after.inputs(name)}.union(self._after.controls(name))
 
     def _may_wait(self, name: str, extra: str) -> bool:
         if extra in self._sides.added and (
