@@ -11,8 +11,8 @@ from graphmp.errors import GraphmpError
 from graphmp.feeds.batches import Batches, random_batches
 from graphmp.feeds.shapes import Guess, Shapes
 from graphmp.feeds.wanted import Wanted, described, static_shape, wanted_tensors
+from graphmp.graph.state.live import fills_table, is_initializer
 from graphmp.graph.structure.view import GraphView, Port
-from graphmp.policy.op_sets import OVERWRITES, TABLE_INITIALIZERS
 from graphmp.tf_hooks.internals import prepare_run
 from graphmp.wording import first_line
 
@@ -74,7 +74,6 @@ def shape_attempts(
     guesses += [
         Guess(batch_size, _PICTURES),
         Guess(_ONE),
-        Guess(batch_size, _ONE),
         Guess(_ONE, _ONE),
         Guess(_PICTURES, _PICTURES),
         Guess(batch_size, _LARGE_PICTURES),
@@ -150,17 +149,15 @@ def _uninitialised(session: tf.Session, error: tf.errors.OpError) -> Optional[Gr
     """The error of an initialiser of what a node reads; None if all run."""
     node = getattr(error, "node_def", None)
     read = [] if node is None else session.graph.get_operation_by_name(node.name).inputs
-    writers = [op for tensor in read for op in tensor.consumers()]
-    for op in (op for op in writers if op.type in OVERWRITES | TABLE_INITIALIZERS):
+    readers = [op for tensor in read for op in tensor.consumers()]
+    for op in (op for op in readers if fills_table(op) or is_initializer(op)):
         try:
             session.run(op)
         except tf.errors.OpError as failure:
             words = "%s, which initialises what the step reads, fails: %s: %s"
             accepted = "; accepted is a graph whose initialisers run here"
-            return GraphmpError(
-                "GMP024",
-                words % (op.name, type(failure).__name__, first_line(failure)) + accepted,
-            )
+            found = op.name, type(failure).__name__, first_line(failure)
+            return GraphmpError("GMP024", words % found + accepted)
     return None
 
 

@@ -6,7 +6,8 @@ from typing import Callable, Dict, Tuple
 
 from graphmp.feeds.shapes import Shapes
 from graphmp.feeds.uses import ValueUse, carried_from, integer
-from graphmp.feeds.wanted import Shape, shape_of
+from graphmp.feeds.wanted import Shape
+from graphmp.graph.shapes.shapes import dimensions_of
 from graphmp.graph.structure.view import Port
 
 
@@ -35,7 +36,7 @@ def _table(shapes: Shapes, use: ValueUse) -> Shape:
     handle = shapes.view.nodes[carried_from(shapes.view, shapes.view.inputs(use.node.name)[0]).node]
     if not use.node.op.startswith("Resource"):
         return shapes.operand(use, 0)
-    return shape_of(handle.attr["shape"].shape) if "shape" in handle.attr else None
+    return dimensions_of(handle.attr["shape"].shape) if "shape" in handle.attr else None
 
 
 def _result(shapes: Shapes, use: ValueUse) -> Shape:

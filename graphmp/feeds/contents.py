@@ -103,8 +103,7 @@ class Contents:
         self._uses = {tensor.name: uses_of_values(view, port_of(tensor)) for tensor in self.wanted}
         self._dimensions = {tensor.name: self._refined(tensor) for tensor in self.wanted}
         if guess.joined:
-            sizes = {name: guess.sizes(shape) for name, shape in self._dimensions.items()}
-            self._dimensions.update(joined(self._shapes, self.wanted, sizes))
+            self._dimensions = joined(self._shapes, self.wanted, self._dimensions, guess)
         self._sparse = sparse_parts(graph, view, self.wanted, guess)
         seconds = [
             guess.sizes(shape)[1]
@@ -171,7 +170,7 @@ class Contents:
         return DrawPlan(tensor, sizes, kind, low, high, avoided=paddings(self._shapes, uses))
 
     def _are_lengths(self, uses: Sequence[ValueUse]) -> bool:
-        """Whether values are lengths, by which last steps are looked up beside."""
+        """Whether values are lengths of sequences; a look-up of last steps may read them too."""
         return any((use.node.op, use.slot) in _LENGTHS for use in uses) and not any(
             size is not None for use in uses for size in looked_up(self._shapes, use) or ()
         )

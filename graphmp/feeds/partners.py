@@ -10,10 +10,10 @@ from typing import Dict, Iterator, List, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.feeds.shapes import Shapes
+from graphmp.feeds.shapes import Guess, Shapes, refined
 from graphmp.feeds.uses import uses_of_shape
-from graphmp.feeds.wanted import Dimensions, Shape, Wanted, port_of, shape_of
-from graphmp.graph.shapes.shapes import inferred_shapes
+from graphmp.feeds.wanted import Dimensions, Shape, Wanted, port_of
+from graphmp.graph.shapes.shapes import dimensions_of, inferred_shapes
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.op_sets import ADDS, COMPARISONS
 
@@ -22,26 +22,29 @@ _OF_OTHER_GRAPHS = ("_class", "_output_shapes")  # attributes that a copy must n
 
 
 def joined(
-    shapes: Shapes, wanted: Sequence[Wanted], known: Mapping[str, List[int]]
+    shapes: Shapes, wanted: Sequence[Wanted], known: Mapping[str, Dimensions], guess: Guess
 ) -> Dict[str, Dimensions]:
-    """The shapes of tensors that are combined with a value that the others determine.
+    """The shapes of all tensors, completed by what the others determine.
 
     Args:
         shapes: static shapes of the graph.
         wanted: the tensors that are fed.
-        known: the sizes of each, by its name, as the others are fed.
+        known: what is known of the shape of each, by its name.
+        guess: sizes of the others' unknown dimensions.
     """
-    found = {}
+    sizes = {name: guess.sizes(shape) for name, shape in known.items()}
+    found = dict(known)
     for tensor in wanted:
-        if tensor.shape and None in tensor.shape:
-            partners = (_inferred(shapes, wanted, known, p) for p in _partners(shapes.view, tensor))
-            of_rank = [p for p in partners if p is not None and len(p) == len(tensor.shape)]
-            if of_rank:
-                found[tensor.name] = tuple(
-                    size if size is not None else None if other == 1 else other
-                    for size, other in zip(tensor.shape, of_rank[0])
-                )
+        if None in known[tensor.name]:
+            partners = _partners(shapes.view, tensor)
+            inferred = [_inferred(shapes, wanted, sizes, partner) for partner in partners]
+            found[tensor.name] = refined(known[tensor.name], list(map(_not_broadcast, inferred)))
     return found
+
+
+def _not_broadcast(shape: Shape) -> Shape:
+    """A shape without its dimensions of 1, which may be broadcast."""
+    return shape and tuple(None if size == 1 else size for size in shape)
 
 
 def _partners(view: GraphView, tensor: Wanted) -> Iterator[Port]:
@@ -55,12 +58,12 @@ def _partners(view: GraphView, tensor: Wanted) -> Iterator[Port]:
 
 
 def _inferred(
-    shapes: Shapes, wanted: Sequence[Wanted], known: Mapping[str, List[int]], port: Port
+    shapes: Shapes, wanted: Sequence[Wanted], sizes: Mapping[str, List[int]], port: Port
 ) -> Shape:
     """The shape of a value for the sizes of what is fed; None if TensorFlow can't tell."""
     fed = {port_of(tensor): tensor for tensor in wanted}
     if port in fed:
-        return tuple(known[fed[port].name])
+        return tuple(sizes[fed[port].name])
     names = {port_of(tensor): "fed_%d" % number for number, tensor in enumerate(wanted)}
     view, part = shapes.view, tf.GraphDef()
     for tensor in wanted:
@@ -69,7 +72,7 @@ def _inferred(
             op="Placeholder",
             attr={
                 "dtype": tf.AttrValue(type=tensor.dtype.as_datatype_enum),
-                "shape": tf.AttrValue(shape=tf.TensorShape(known[tensor.name]).as_proto()),
+                "shape": tf.AttrValue(shape=tf.TensorShape(sizes[tensor.name]).as_proto()),
             },
         )
     sources = {tensor.node for tensor in wanted}
@@ -81,4 +84,4 @@ def _inferred(
         for key in _OF_OTHER_GRAPHS:
             node.attr.pop(key, None)
     found = inferred_shapes(part).get(port.node)
-    return None if found is None else shape_of(found[port.output])
+    return None if found is None else dimensions_of(found[port.output])

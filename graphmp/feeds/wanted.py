@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.feeds.sources import needed, sources
-from graphmp.graph.shapes.shapes import recorded_dimensions
+from graphmp.graph.shapes.shapes import dimensions_of, recorded_dimensions
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.op_sets import FED
 
@@ -95,13 +95,6 @@ def static_shape(tensor: Any) -> Shape:
     return None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
 
 
-def shape_of(proto: Any) -> Shape:
-    """The shape in a TensorShapeProto."""
-    if proto.unknown_rank:
-        return None
-    return tuple(None if dim.size < 0 else int(dim.size) for dim in proto.dim)
-
-
 def _is_open(tensor: Any) -> bool:
     """Whether a sparse placeholder's shape has an unusable default: -1 where it is unknown."""
     default = default_value(tensor) if tensor.op.type == "PlaceholderWithDefault" else None
@@ -140,7 +133,7 @@ def _of_queue(view: GraphView, node: tf.NodeDef, output: int) -> Shape:
         return None
     queue = view.nodes[view.inputs(node.name)[0].node]
     shapes = queue.attr["shapes"].list.shape if "shapes" in queue.attr else ()
-    element = shape_of(shapes[output]) if output < len(shapes) else None
+    element = dimensions_of(shapes[output]) if output < len(shapes) else None
     if element is None:
         return None
     return element if node.op in ("QueueDequeue", "QueueDequeueV2") else (None,) + element

@@ -14,7 +14,7 @@ from typing import Dict, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.shapes.shapes import recorded_shape
+from graphmp.graph.shapes.shapes import dimensions_of, recorded_shape
 from graphmp.graph.structure.frames import is_invariant
 from graphmp.graph.structure.view import Port
 from graphmp.naming import in_body
@@ -130,6 +130,4 @@ def shape_of(node: tf.NodeDef, output: int) -> Optional[Tuple[Optional[int], ...
     if node.op == "Const" and "value" in node.attr:
         return tuple(int(dim.size) for dim in node.attr["value"].tensor.tensor_shape.dim)
     shape = recorded_shape(node, output)
-    if shape is None or shape.unknown_rank:
-        return None
-    return tuple(None if dim.size < 0 else int(dim.size) for dim in shape.dim)
+    return None if shape is None else dimensions_of(shape)

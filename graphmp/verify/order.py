@@ -296,7 +296,7 @@ class Order:
         return reached([name], lambda each: self._read(each) if each in self._sides.added else ())
 
     def _read(self, name: str) -> Set[str]:
-        """What a node reads or waits for; empty if it runs without some of it."""
+        """Nodes that a node reads or waits for; none if it runs without some of them."""
         if self._after.nodes[name].op in _STOPS:
             return set()
         return {port.node for port in self._after.inputs(name)}.union(self._after.controls(name))

@@ -11,13 +11,8 @@ from graphmp.tf_hooks import internals
 pytestmark = pytest.mark.unit
 
 SETS = [name for name in vars(op_sets) if name.isupper() and name != "UPDATE_PREFIXES"]
-LATER = {
-    "InitializeTableFromDataset",
-    "StatelessCase",
-    "_Arg",
-    "_Retval",
-    "_XlaMerge",
-}  # than the registry of 1.15.5
+# Than the registry of 1.15.5.
+LATER = {"InitializeTableFromDataset", "StatelessCase", "_Arg", "_Retval", "_XlaMerge"}
 ELSEWHERE = {"AutoReloadVariable"} | (set() if tf.__version__ > "2" else LATER)
 
 

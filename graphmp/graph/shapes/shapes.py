@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import operator
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -48,6 +48,13 @@ def recorded_shape(node: tf.NodeDef, output: int) -> Optional[Any]:
     attributes = node.attr
     shapes = attributes[_SHAPES].list.shape if _SHAPES in attributes else ()
     return shapes[output] if output < len(shapes) else None
+
+
+def dimensions_of(shape: Any) -> Optional[Tuple[Optional[int], ...]]:
+    """Dimensions of a TensorShapeProto, None where unknown; None if the rank is."""
+    if shape.unknown_rank:
+        return None
+    return tuple(None if dim.size < 0 else int(dim.size) for dim in shape.dim)
 
 
 def records_shapes(graph_def: tf.GraphDef) -> bool:

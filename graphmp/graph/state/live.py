@@ -9,7 +9,15 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.state.state_kinds import PASS_HANDLES, kind, takes
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.dtypes import HALF
-from graphmp.policy.op_sets import MAY_BE_STATE, OVERWRITES, READS, UPDATE_PREFIXES, VARIABLE_OPS
+from graphmp.policy.op_sets import (
+    MAY_BE_STATE,
+    OVERWRITES,
+    READS,
+    RESTORES,
+    TABLE_INITIALIZERS,
+    UPDATE_PREFIXES,
+    VARIABLE_OPS,
+)
 
 
 def is_half(dtype: Any) -> bool:
@@ -68,6 +76,27 @@ def writes_of(variable: Any) -> Iterator[Any]:
             waiting.extend(handed_on)
             if is_write(op) and not is_initializer(op):
                 yield op
+
+
+def fills_table(op: Any) -> bool:
+    """Whether an op gives a table its first entries; those of a checkpoint are restored."""
+    return op.type in TABLE_INITIALIZERS and writes_constants(op)
+
+
+def writes_constants(op: Any) -> bool:
+    """Whether what an op writes, its inputs but the first, is computed from constants alone.
+
+    No variable, resource or feed, which might be missing, is behind it; nor, for a table, a
+    checkpoint.
+    """
+    read = ancestors([*(tensor.op for tensor in op.inputs[1:]), *op.control_inputs])
+    return not any(
+        each.type in VARIABLE_OPS
+        or (each.type in RESTORES and op.type in TABLE_INITIALIZERS)
+        or each.type.startswith("Placeholder")
+        or tf.resource in [t.dtype for t in each.outputs]
+        for each in read
+    )
 
 
 def is_initializer(op: Any) -> bool:

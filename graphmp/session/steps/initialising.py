@@ -8,8 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.shapes.shapes import elements
-from graphmp.graph.state.live import ancestors
-from graphmp.policy.op_sets import OVERWRITES, TABLE_INITIALIZERS, VARIABLE_OPS
+from graphmp.graph.state.live import fills_table, writes_constants
+from graphmp.policy.op_sets import OVERWRITES
 from graphmp.wording import first_line
 
 
@@ -20,16 +20,16 @@ def initialise(session: Any, initializers: Sequence[Any], sparing: bool = False)
 
     Args:
         session: of the graph.
-        initializers: ops to run besides those that the graph's collections name, and its tables'.
+        initializers: ops to run besides those of variables in its collections, and of tables.
         sparing: whether memory is short: as many run at once as write no more than the largest
             alone, and running out of memory raises.
 
     Raises:
         tf.errors.ResourceExhaustedError: with `sparing`, if one runs out of memory.
     """
-    waiting = list(dict.fromkeys([*_found(session.graph), *initializers]))
+    waiting = list(dict.fromkeys([*_initialisers(session.graph), *initializers]))
     fatal = (tf.errors.ResourceExhaustedError,) if sparing else ()
-    ready = list(filter(_needs_nothing, waiting))
+    ready = [op for op in waiting if op.type in OVERWRITES and writes_constants(op)]
     for group in map(set, _groups(ready) if sparing else [ready]):
         if _runs(session, list(group), ()):
             waiting = [op for op in waiting if op not in group]
@@ -56,7 +56,7 @@ def restore(session: Any, saver: Any, checkpoint: str) -> None:
         ) from None
 
 
-def _found(graph: Any) -> List[Any]:
+def _initialisers(graph: Any) -> List[Any]:
     """The initialisers of the variables in a graph's collections, and those of its tables.
 
     Collections may hold tensors that are no variables, and a GraphDef has no collections.
@@ -67,7 +67,7 @@ def _found(graph: Any) -> List[Any]:
     return [
         *(getattr(found, "op", found) for found in initializers if found is not None),
         *graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS),
-        *(op for op in graph.get_operations() if _fills_table(op)),
+        *(op for op in graph.get_operations() if fills_table(op)),
     ]
 
 
@@ -93,24 +93,3 @@ def _groups(assignments: Sequence[Any]) -> Iterator[List[Any]]:
         group.append(op)
         size += more
     yield group
-
-
-def _needs_nothing(initializer: Any) -> bool:
-    """Whether an assignment reads nothing that might be uninitialised."""
-    return initializer.type in OVERWRITES and _reads_constants(initializer)
-
-
-def _fills_table(op: Any) -> bool:
-    """Whether an op gives a table its first entries; restored ones are read from a checkpoint."""
-    return op.type in TABLE_INITIALIZERS and _reads_constants(op)
-
-
-def _reads_constants(op: Any) -> bool:
-    """Whether what an op writes, its inputs but the first, needs no variable, resource or feed."""
-    read = ancestors([*(tensor.op for tensor in op.inputs[1:]), *op.control_inputs])
-    return not any(
-        op.type in VARIABLE_OPS
-        or op.type.startswith("Placeholder")
-        or tf.resource in [t.dtype for t in op.outputs]
-        for op in read
-    )
