@@ -15,7 +15,7 @@ from graphmp.graph.io.messages import with_nodes_reversed
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import VARIABLE_OPS
-from graphmp.session.steps.as_written import seeded, unoptimised
+from graphmp.session.steps.as_written import one_by_one, seeded, unoptimised
 from graphmp.session.steps.training_session import TrainingSession
 
 Values = Dict[str, np.ndarray]
@@ -124,11 +124,11 @@ def not_finite(values: Mapping[str, np.ndarray]) -> List[str]:
 
 
 def _one_thread(graph_def: tf.GraphDef, on_gpu: bool) -> tf.ConfigProto:
-    config = unoptimised(graph_def)
+    config = one_by_one(unoptimised(graph_def))
     config.allow_soft_placement = True  # functions name devices
     if not on_gpu:
         config.device_count["GPU"] = 0
-    config.intra_op_parallelism_threads = config.inter_op_parallelism_threads = 1
+    config.intra_op_parallelism_threads = 1
     return config
 
 

@@ -21,6 +21,7 @@ from graphmp.graph.state.variables import variables
 from graphmp.policy.dtypes import BY_NAME
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
+from graphmp.session.steps.as_written import one_by_one
 from tests.support.random_graphs import TAKEN_ONCE, build, programs, tour
 from tests.support.training import imported
 
@@ -142,7 +143,7 @@ def run(meta_graph, built, again):
         assert loss.dtype == tf.float32
         taken = taken_again(loss, built) if again else {}
         initializer, saved = tf.global_variables_initializer(), tf.global_variables()
-        options = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+        options = one_by_one(tf.ConfigProto(intra_op_parallelism_threads=1))
         options.graph_options.rewrite_options.disable_meta_optimizer = True
         with tf.Session(config=options) as sess:
             sess.run(initializer)

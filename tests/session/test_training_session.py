@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+import threading
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
+from graphmp.session.steps.as_written import one_by_one
 from graphmp.session.steps.training_session import TrainingSession, import_nodes
 from graphmp.wording import first_line
 from tests.support import hostile_graphs as hostile
@@ -70,3 +72,25 @@ def test_a_version_that_is_none():
 )
 def test_the_line_that_says_it(text, line):
     assert first_line(ValueError(text)) == line
+
+
+def meet(config, seconds):
+    """Whether two ops of a step run at the same time, if both wait for the other."""
+    barrier = threading.Barrier(2)
+
+    def met():
+        try:
+            barrier.wait(seconds)
+        except threading.BrokenBarrierError:
+            return False
+        return True
+
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+        return all(session.run([tf.py_func(met, [], tf.bool) for _ in range(2)]))
+
+
+def test_ops_one_by_one_after_a_session_with_more_threads():
+    assert meet(tf.ConfigProto(session_inter_op_thread_pool=[{"num_threads": 2}]), 60)
+    with tf.Session():
+        pass  # the process's threads, one for each core, are made here at the latest
+    assert not meet(one_by_one(), 0.2)

@@ -32,16 +32,15 @@ import tensorflow.compat.v1 as tf
 from graphmp.feeds.attempts import first_that_runs, random_attempts
 from graphmp.graph.io.messages import with_nodes_reversed
 from graphmp.graph.structure.view import GraphView, Port, parse_input
+from graphmp.session.steps.as_written import one_by_one
 from mutants.subject import OWN, Slot, Subject
 from tests.support.training import imported
 
 _STEPS, _GRADIENTS, _BATCH, _ENDS, _LOSSES = 5, 8, 8, 8, 8
 _LARGEST_SCALE, _TINY = 2.0**127, 2.0**-126
 _LIMIT_MS = 60_000
-CONFIG = tf.ConfigProto(
-    intra_op_parallelism_threads=1,
-    inter_op_parallelism_threads=1,
-    operation_timeout_in_ms=_LIMIT_MS,
+CONFIG = one_by_one(
+    tf.ConfigProto(intra_op_parallelism_threads=1, operation_timeout_in_ms=_LIMIT_MS)
 )
 CONFIG.graph_options.rewrite_options.disable_meta_optimizer = True
 

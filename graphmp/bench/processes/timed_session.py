@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.bench.options import PROCESSOR, WALL
 from graphmp.gate.reading import read_graph
 from graphmp.graph.structure.view import GraphView
+from graphmp.session.steps.as_written import one_by_one
 from graphmp.session.steps.training_session import TrainingSession, import_nodes
 
 _MEGABYTE = 1 << 20
@@ -78,9 +79,8 @@ class TimedSession(TrainingSession):
 
 def _config(gpu_memory: int, way: str) -> tf.ConfigProto:
     """Missing devices are replaced, and a GPU's memory is taken as needed."""
-    config = tf.ConfigProto(allow_soft_placement=True)
-    if way == ONE_BY_ONE:
-        config.inter_op_parallelism_threads = 1
+    config = one_by_one() if way == ONE_BY_ONE else tf.ConfigProto()
+    config.allow_soft_placement = True
     if way == AS_THEY_ARE:
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0

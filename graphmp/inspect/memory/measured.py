@@ -13,6 +13,7 @@ from graphmp.feeds.batches import Batch
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.view import GraphView
 from graphmp.inspect.training_step import find_training
+from graphmp.session.steps.as_written import one_by_one
 from graphmp.session.steps.step_stats import peak_bytes
 from graphmp.session.steps.training_session import TrainingSession
 from graphmp.wording import first_line
@@ -22,7 +23,6 @@ _REFUSALS = (
     ValueError,
     TypeError,
 )  # TensorFlow's errors for a graph that it can't import or run
-_ONE_BY_ONE = tf.ConfigProto(inter_op_parallelism_threads=1)
 
 
 class TracedPeak(NamedTuple):
@@ -71,7 +71,7 @@ def measure(
     for place, graph in enumerate([original] if converted is None else [original, converted]):
         try:
             view = GraphView(graph.graph_def)
-            with TrainingSession(graph, updates, _ONE_BY_ONE) as session:
+            with TrainingSession(graph, updates, one_by_one()) as session:
                 session.initialise(sorted(State(graph, view).initializers))
                 batch = _batch(session, view, batch_size, seed) if batch is None else batch
                 found[place] = _larger(_peak(session, batch), _peak(session, batch))

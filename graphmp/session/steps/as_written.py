@@ -1,8 +1,9 @@
-"""Running a graph unoptimised, with the same random numbers each time."""
+"""Running a graph unoptimised, op by op, with the same random numbers each time."""
 
 from __future__ import annotations
 
 import zlib
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -42,4 +43,16 @@ def unoptimised(graph_def: tf.GraphDef) -> tf.ConfigProto:
     else:
         config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    return config
+
+
+def one_by_one(given: Optional[tf.ConfigProto] = None) -> tf.ConfigProto:
+    """A copy of session options under which ops run one after the other.
+
+    The threads are the session's own: the process's shared ones are as many as its first session
+    asked for.
+    """
+    config = tf.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
+    if given is not None:
+        config.MergeFrom(given)
     return config

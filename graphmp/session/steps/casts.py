@@ -8,6 +8,7 @@ from typing import Any, List, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.session.steps.as_written import one_by_one
 from graphmp.session.steps.step_stats import runs_by_node
 
 _RUNS = 9  # of each size, at most
@@ -33,7 +34,7 @@ def measure(dtype: str, sizes: Sequence[int], seconds: float) -> List[Any]:
         down = tf.cast(tf.identity(given), half, name=_NAMES["half"])
         with tf.control_dependencies([tf.cast(down, tf.float32, name=_NAMES["float32"])]):
             target = tf.no_op()
-        config = tf.ConfigProto(inter_op_parallelism_threads=1)
+        config = one_by_one()
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         with tf.Session(config=config) as session:
             ends = time.monotonic() + seconds
