@@ -2,13 +2,11 @@
 
 import subprocess
 import sys
-import threading
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.session.steps.as_written import one_by_one
 from graphmp.session.steps.training_session import TrainingSession, import_nodes
 from graphmp.wording import first_line
 from tests.support import hostile_graphs as hostile
@@ -74,8 +72,17 @@ def test_the_line_that_says_it(text, line):
     assert first_line(ValueError(text)) == line
 
 
+MEETING = """
+import threading
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.session.steps.as_written import one_by_one
+
+tf.disable_eager_execution()
+
+
 def meet(config, seconds):
-    """Whether two ops of a step run at the same time, if both wait for the other."""
     barrier = threading.Barrier(2)
 
     def met():
@@ -89,8 +96,11 @@ def meet(config, seconds):
         return all(session.run([tf.py_func(met, [], tf.bool) for _ in range(2)]))
 
 
+assert meet(tf.ConfigProto(inter_op_parallelism_threads=2), 60), "two threads"
+assert not meet(one_by_one(), 0.5), "one"
+"""
+
+
 def test_ops_one_by_one_after_a_session_with_more_threads():
-    assert meet(tf.ConfigProto(session_inter_op_thread_pool=[{"num_threads": 2}]), 60)
-    with tf.Session():
-        pass  # the process's threads, one for each core, are made here at the latest
-    assert not meet(one_by_one(), 0.2)
+    """Whether two ops of a step run at the same time, if each waits for the other."""
+    subprocess.run([sys.executable, "-c", MEETING], check=True)
