@@ -292,7 +292,7 @@ def test_sync_replicas_checks_what_it_takes_from_its_accumulators():
             names = [v.op.name for v in tf.global_variables()]
 
             def values_when(done):
-                for _ in range(50):  # the chief applies in a thread of its own
+                for _ in range(600):  # the chief applies in a thread of its own
                     values = dict(zip(names, sess.run(tf.global_variables())))
                     if done(values):
                         return values
