@@ -287,9 +287,11 @@ class Subject:
 
     @once
     def own_variables(self) -> List[str]:
-        """The state of the loss scales."""
+        """The state of the loss scales; a second handle inside a loop is none."""
         return [
-            name for name in self.own if self.view.nodes[name].op in ("VariableV2", "VarHandleOp")
+            name
+            for name in self.own
+            if self.view.nodes[name].op in ("VariableV2", "VarHandleOp") and not self.frame(name)
         ]
 
     def is_own(self, port: Port) -> bool:
