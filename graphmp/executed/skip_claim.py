@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Set
+import functools
+from typing import Callable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.errors import GraphmpError
 from graphmp.executed.again import Again
 from graphmp.executed.allowed import Allowed
 from graphmp.executed.same import Steps
@@ -13,10 +15,12 @@ from graphmp.executed.scales import FoundScales
 from graphmp.executed.skips import SkipFindings, SkipTrial
 from graphmp.executed.variables import Values
 from graphmp.executed.widened import widened
+from graphmp.time_limit import TOO_LONG, limit, limited_runs
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim
 from graphmp.wording import first_line, some
 
 SKIPS = "skips when run"
+_EMULATED = 60.0  # seconds of a step in half precision where the CPU emulates it
 
 
 def skips(
@@ -38,7 +42,8 @@ def skips(
         start: values of variables.
         listed: the writes of skipped steps in the report; None without a report.
         simulates: whether half precision is slow here: then only the first gradient of each loss is
-            made infinite in it, and the others in the graph widened to float32.
+            made infinite in it, and the others in the graph widened to float32; all of them there
+            if a step takes too long.
     """
     if not found.dynamic:
         if not again.is_marked or again.config.loss_scale != "dynamic":
@@ -52,14 +57,16 @@ def skips(
     steps = steps._replace(train=_with_adaptions(found, steps.train))
     allowed = Allowed(found, steps.train, again.counts_skipped)
     try:
-        seen = SkipTrial(found, allowed, steps, start, listed, simulates).run()
-        if simulates and not seen.faults:
-            wide = found.of(widened(original, found.after.meta_graph, found))
-            others = SkipTrial(wide, allowed, steps, start, listed).run()
-            seen = others._replace(unsettled=seen.unsettled or others.unsettled)
+        trial = functools.partial(
+            SkipTrial, allowed=allowed, steps=steps, start=start, listed=listed
+        )
+        if simulates:
+            seen, how = _simulated(original, found, trial)
+        else:
+            seen, how = trial(found).run(), ""
     except Exception as error:  # TensorFlow raises errors of any type
         return Claim(SKIPS, NOT_PROVED, "the given graph does not run: %s" % first_line(error))
-    return _claim(seen, simulates and again.is_half)
+    return _claim(seen, how if again.is_half else "")
 
 
 def _with_adaptions(found: FoundScales, train: Sequence[str]) -> List[str]:
@@ -78,7 +85,29 @@ def _with_adaptions(found: FoundScales, train: Sequence[str]) -> List[str]:
     ]
 
 
-def _claim(seen: SkipFindings, simulated: bool) -> Claim:
+def _simulated(
+    original: tf.MetaGraphDef, found: FoundScales, trial: Callable[..., SkipTrial]
+) -> Tuple[SkipFindings, str]:
+    """What happens where the CPU emulates half precision, and what of that ran in float32."""
+    how = " (half precision widened to float32 but for the first gradient of each loss)"
+    unsettled, seconds = False, min(limit() or _EMULATED, _EMULATED)
+    try:
+        with limited_runs(seconds, ends_process=False):
+            first = trial(found, first_alone=True).run()
+        if first.faults:
+            return first, how
+        unsettled = first.unsettled
+    except GraphmpError as error:
+        if error.code != TOO_LONG:
+            raise
+        how = " (half precision widened to float32: a step in it takes more than %g s here)"
+        how %= seconds
+    wide = found.of(widened(original, found.after.meta_graph, found))
+    seen = trial(wide).run()
+    return seen._replace(unsettled=seen.unsettled or unsettled), how
+
+
+def _claim(seen: SkipFindings, how: str) -> Claim:
     if seen.faults:
         more = " and %d more" % (len(seen.faults) - 1) if len(seen.faults) > 1 else ""
         first = seen.faults[0]
@@ -107,11 +136,7 @@ def _claim(seen: SkipFindings, simulated: bool) -> Claim:
         % (
             seen.gradients,
             " and in %s" % some(seen.activations) if seen.activations else "",
-            (
-                " (half precision widened to float32 but for the first gradient of each loss)"
-                if simulated
-                else ""
-            ),
+            how,
             " but %s" % some(sorted(seen.written)) if seen.written else "",
             "; the step does not reach %s" % some(seen.idle) if seen.idle else "",
         )
