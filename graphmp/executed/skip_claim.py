@@ -88,7 +88,7 @@ def _with_adaptions(found: FoundScales, train: Sequence[str]) -> List[str]:
 def _simulated(
     original: tf.MetaGraphDef, found: FoundScales, trial: Callable[..., SkipTrial]
 ) -> Tuple[SkipFindings, str]:
-    """What happens where the CPU emulates half precision, and what of that ran in float32."""
+    """The findings where the CPU emulates half precision, and in words what ran in float32."""
     how = " (half precision widened to float32 but for the first gradient of each loss)"
     unsettled, seconds = False, min(limit() or _EMULATED, _EMULATED)
     try:
