@@ -7,7 +7,6 @@ from typing import Callable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.errors import GraphmpError
 from graphmp.executed.again import Again
 from graphmp.executed.allowed import Allowed
 from graphmp.executed.same import Steps
@@ -15,12 +14,11 @@ from graphmp.executed.scales import FoundScales
 from graphmp.executed.skips import SkipFindings, SkipTrial
 from graphmp.executed.variables import Values
 from graphmp.executed.widened import widened
-from graphmp.time_limit import TOO_LONG, limit, limited_runs
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim
 from graphmp.wording import first_line, some
 
 SKIPS = "skips when run"
-_EMULATED = 60.0  # seconds of a step in half precision where the CPU emulates it
+_LONGEST = 0.5  # seconds of a step in float32 that takes up to minutes in emulated half precision
 
 
 def skips(
@@ -43,7 +41,7 @@ def skips(
         listed: the writes of skipped steps in the report; None without a report.
         simulates: whether half precision is slow here: then only the first gradient of each loss is
             made infinite in it, and the others in the graph widened to float32; all of them there
-            if a step takes too long.
+            if a step is long.
     """
     if not found.dynamic:
         if not again.is_marked or again.config.loss_scale != "dynamic":
@@ -89,22 +87,16 @@ def _simulated(
     original: tf.MetaGraphDef, found: FoundScales, trial: Callable[..., SkipTrial]
 ) -> Tuple[SkipFindings, str]:
     """The findings where the CPU emulates half precision, and in words what ran in float32."""
+    in_float32 = trial(found.of(widened(original, found.after.meta_graph, found)))
+    seen = in_float32.run()
+    if in_float32.seconds > _LONGEST:
+        how = " (half precision widened to float32: a step takes %.2g s in it, this CPU emulates half)"
+        return seen, how % in_float32.seconds
+    first = trial(found, first_alone=True).run()
     how = " (half precision widened to float32 but for the first gradient of each loss)"
-    unsettled, seconds = False, min(limit() or _EMULATED, _EMULATED)
-    try:
-        with limited_runs(seconds, ends_process=False):
-            first = trial(found, first_alone=True).run()
-        if first.faults:
-            return first, how
-        unsettled = first.unsettled
-    except GraphmpError as error:
-        if error.code != TOO_LONG:
-            raise
-        how = " (half precision widened to float32: a step in it takes more than %g s here)"
-        how %= seconds
-    wide = found.of(widened(original, found.after.meta_graph, found))
-    seen = trial(wide).run()
-    return seen._replace(unsettled=seen.unsettled or unsettled), how
+    if first.faults:
+        return first, how
+    return seen._replace(unsettled=seen.unsettled or first.unsettled), how
 
 
 def _claim(seen: SkipFindings, how: str) -> Claim:

@@ -7,6 +7,8 @@ after that step: models have alternating steps.
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 import numpy as np
@@ -55,7 +57,11 @@ class SkipFindings(NamedTuple):
 
 
 class SkipTrial:
-    """The steps with infinities of one graph."""
+    """The steps with infinities of one graph.
+
+    Attributes:
+        seconds: of the quickest step; infinite before there is one.
+    """
 
     def __init__(
         self,
@@ -100,6 +106,7 @@ class SkipTrial:
         self._infinities = Infinities(found.after, spots)
         self._faults: List[SkipFault] = []
         self._written: Set[str] = set()
+        self.seconds = math.inf
 
     def run(self) -> SkipFindings:
         """Runs all steps."""
@@ -141,7 +148,9 @@ class SkipTrial:
         )
 
     def _step(self, *infinite: int) -> Values:
+        began = time.perf_counter()
         self._session.step(dict(self._steps.batches(0), **self._infinities.feeds(*infinite)))
+        self.seconds = min(self.seconds, time.perf_counter() - began)
         return self._session.values()
 
     def _stepped(self, before: Values, *infinite: int) -> Values:
