@@ -90,7 +90,7 @@ def _simulated(
     in_float32 = trial(found.of(widened(original, found.after.meta_graph, found)))
     seen = in_float32.run()
     if in_float32.seconds > _LONGEST:
-        how = " (half precision widened to float32: a step takes %.2g s in it, this CPU emulates half)"
+        how = " (half precision, which this CPU emulates, widened to float32: a step takes %.2g s)"
         return seen, how % in_float32.seconds
     first = trial(found, first_alone=True).run()
     how = " (half precision widened to float32 but for the first gradient of each loss)"
