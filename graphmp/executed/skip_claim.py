@@ -18,7 +18,7 @@ from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Cla
 from graphmp.wording import first_line, some
 
 SKIPS = "skips when run"
-_LONGEST = 0.5  # seconds of a step in float32 that takes up to minutes in emulated half precision
+_LONGEST = 0.5  # seconds of a step in float32; emulated half precision takes up to minutes for it
 
 
 def skips(
@@ -41,7 +41,7 @@ def skips(
         listed: the writes of skipped steps in the report; None without a report.
         simulates: whether half precision is slow here: then only the first gradient of each loss is
             made infinite in it, and the others in the graph widened to float32; all of them there
-            if a step is long.
+            if a step in float32 is long already.
     """
     if not found.dynamic:
         if not again.is_marked or again.config.loss_scale != "dynamic":
@@ -86,11 +86,11 @@ def _with_adaptions(found: FoundScales, train: Sequence[str]) -> List[str]:
 def _simulated(
     original: tf.MetaGraphDef, found: FoundScales, trial: Callable[..., SkipTrial]
 ) -> Tuple[SkipFindings, str]:
-    """The findings where the CPU emulates half precision, and in words what ran in float32."""
+    """The findings where half precision is slow, and in words what ran in float32."""
     in_float32 = trial(found.of(widened(original, found.after.meta_graph, found)))
     seen = in_float32.run()
     if in_float32.seconds > _LONGEST:
-        how = " (half precision, which this CPU emulates, widened to float32: a step takes %.2g s)"
+        how = " (half precision widened to float32, in which a step takes %.2g s)"
         return seen, how % in_float32.seconds
     first = trial(found, first_alone=True).run()
     how = " (half precision widened to float32 but for the first gradient of each loss)"
