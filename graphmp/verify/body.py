@@ -18,6 +18,7 @@ from graphmp.verify.erase import Erasure
 from graphmp.verify.flags import Flags
 from graphmp.verify.gates import Gates, written
 from graphmp.verify.late import late_faults
+from graphmp.verify.lives import Lives
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.order import Order
 from graphmp.verify.roundings import roundings
@@ -68,6 +69,7 @@ class BodyFindings:
             sides, self._matcher, self.scales, self.gates, self.checkpoints, self.erasure
         )
         self.order.compare()
+        Lives(sides, self.gates).compare()
         sides.faults += [*roundings(sides, self.erasure), *device_faults(sides)]
         sides.faults += placement_faults(sides)
         sides.faults += strange_attributes(sides, self.erasure.copies)

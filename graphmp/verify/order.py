@@ -1,29 +1,27 @@
-"""Control edges: what a node waits for, and whether it dies with a skipped step."""
+"""Control edges: what a node waits for."""
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Dict, FrozenSet, Iterable, Iterator, List, Set
 
-from graphmp.graph.structure.branches import Conditions, sides
 from graphmp.graph.structure.reach import sources_of
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
-from graphmp.once import once
-from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, READS
+from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.erase import Erasure
 from graphmp.verify.formulas import mentioned
 from graphmp.verify.gates import Gates
+from graphmp.verify.initialising import Initialising
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.scales import DynamicScale, Scales
-from graphmp.verify.sides import Sides, fetched, is_built_anew
+from graphmp.verify.sides import Sides
 
 _STOPS = MERGES | NEXT_ITERATIONS | ENTERS | EXITS
-_EMPTY: Conditions = frozenset()
 
 
 class Order:
-    """Compares control edges and conditional execution."""
+    """Compares control edges."""
 
     def __init__(
         self,
@@ -42,11 +40,12 @@ class Order:
             erasure,
         )
         self._checkpoints = checkpoints
+        self._initialising = Initialising(sides, scales, gates, checkpoints)
         self._before, self._after = sides.before.view, sides.after.view
         self._known: Dict[str, FrozenSet[str]] = {}
 
     def compare(self) -> None:
-        """Report nodes with missing or additional predecessors, and nodes that newly die."""
+        """Report nodes with missing or additional predecessors."""
         for name in self._before.nodes:
             if name in self._after.nodes:
                 self._waits(name, name)
@@ -56,8 +55,6 @@ class Order:
             if self._after.nodes[name].op == "NoOp":
                 self.stands_for(name)
         self._writes_wait()
-        self._lives()
-        self._inputs_come_in()
         self._in_turn()
 
     def _in_turn(self) -> None:
@@ -118,11 +115,7 @@ class Order:
         for missing in sorted(wanted - found) if not moved else ():
             if not self._follows(name, {missing}):
                 self._sides.fault(name, "does not wait for %s, as in the original" % missing)
-        if (
-            self._initialises(name, original)
-            and not self._is_whole(name, original)
-            and not self._is_part(name)
-        ):
+        if self._initialising.starts_a_part(name, original):
             self._sides.fault(name, "initialises a part of what the scales keep")
         for extra in sorted(found - wanted):
             if not (
@@ -131,65 +124,6 @@ class Order:
                 or self._follows(name, {extra}, but=extra)
             ):
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
-
-    def _initialises(self, name: str, original: str) -> bool:
-        """Whether a node initialises state of scales, or variables of the original as a group."""
-        initializers = self._sides.before.state.initializers
-        is_group = self._before.nodes[original].op == "NoOp" and not initializers.isdisjoint(
-            self._before.controls(original)
-        )
-        return (is_group and bool(self._scales.initial)) or bool(
-            self._initial(self._after.controls(name))
-        )
-
-    def _initial(self, names: Iterable[str]) -> Set[str]:
-        found = map(self._checkpoints.initialises, names)
-        return {variable for variable in found if variable in self._scales.initial}
-
-    def _is_whole(self, node: str, name: str) -> bool:
-        """Whether a node initialises whole scales, and leaves none out that it should initialise.
-
-        It may wait for groups that initialise some of them, one for each device. An init op that
-        was made ahead of a loss knows none of its variables, nor of its scale's. `name` is the
-        node of the original that it stands for.
-        """
-        started = self._initial(self._after.ancestors([node]))
-        scales = {nodes[0]: set(nodes) for nodes in self._scales.nodes_of_states() if nodes}
-        whole = set().union(*(nodes for nodes in scales.values() if nodes & started))
-        if started != whole or name not in self._before.nodes:
-            return started == set(self._scales.initial)
-        initializers = self._sides.before.state.initializers
-        run = self._before.ancestors([name]) & initializers
-        left = self._initialised(initializers) - self._initialised(run)
-        return all(
-            self._trained.get(self._scales.handles.name(Port(first, 0)) or "", set()) & left
-            for first, nodes in scales.items()
-            if not nodes <= started
-        )
-
-    def _initialised(self, initializers: Iterable[str]) -> Set[Optional[str]]:
-        variable = self._sides.before.state.variable
-        return {variable(self._before.inputs(name)[0].node) for name in initializers}
-
-    @once
-    def _trained(self) -> Dict[str, Set[Optional[str]]]:
-        """The variables whose writes each scale gates, by the scale's name."""
-        found: Dict[str, Set[Optional[str]]] = {}
-        for write, gates in self._gates.of.items():
-            inputs = self._before.inputs(write) if write in self._before.nodes else ()
-            variables = {self._sides.before.state.variable(port.node) for port in inputs[:1]}
-            for scale in frozenset().union(*(mentioned(gate.flag) for gate in gates)):
-                found.setdefault(scale, set()).update(variables)
-        return found
-
-    def _is_part(self, name: str) -> bool:
-        """Whether a node is grouped with others, one for each device, that initialise the rest."""
-        groups = [
-            group
-            for group in self._after.control_consumers(name)
-            if self._after.nodes[group].op == "NoOp"
-        ]
-        return bool(groups) and all(self._is_whole(group, group) for group in groups)
 
     def _writes_wait(self) -> None:
         """Check that a write's constants and flags wait for nothing that it doesn't wait for."""
@@ -345,79 +279,3 @@ class Order:
         """Whether a write waits for the update of its flag's scale."""
         scales = frozenset().union(*(mentioned(gate.flag) for gate in self._gates.of.get(name, ())))
         return any(extra in scale.adapted for scale in self._scales.dynamic if scale.name in scales)
-
-    def _lives(self) -> None:
-        """Check that nodes die in the same branches as before, except for gated writes."""
-        before, after = self._sides.before.conditions, self._sides.after.conditions
-        writes = frozenset(self._sides.after.state.writes)
-        for name in self._before.nodes:
-            if name not in self._after.nodes:
-                continue
-            more = after.get(name, _EMPTY) - before.get(name, _EMPTY)
-            less = before.get(name, _EMPTY) - after.get(name, _EMPTY)
-            dying = self._gates.of.get(name, ()) if name in writes else ()
-            gates = {
-                (self._after.behind(gate.predicate, ["Identity"]), 1) for gate in dying if gate.dies
-            }
-            dies = more <= gates or (name not in writes and self._only_for_writes(name, more))
-            if less or not dies:
-                self._sides.fault(
-                    name, "runs where it does not in the original, or the other way round"
-                )
-
-    def _inputs_come_in(self) -> None:
-        """Check that a conditional of TensorFlow's own brings in all inputs of the writes in it."""
-        if not is_built_anew(self._sides.after.meta_graph):
-            return
-        for name, gates in self._gates.of.items():
-            flags = {
-                self._after.behind(gate.predicate, ["Identity"]) for gate in gates if gate.dies
-            }
-            for flag in flags if name in self._before.nodes else ():
-                if not all((flag, 1) in self._sides_of(port) for port in self._after.inputs(name)):
-                    self._sides.fault(name, "reads past the conditional that it is in")
-
-    def _sides_of(self, port: Port) -> Conditions:
-        return sides(self._after, self._sides.after.conditions, port)
-
-    def _only_for_writes(self, name: str, more: Conditions) -> bool:
-        """Whether nodes that die with a flag are only used by nodes that die with it."""
-        readers = {c.node for c in self._after.consumers(name)}.union(
-            self._after.control_consumers(name)
-        )
-        op = self._after.nodes[name].op
-        dead = all(more <= self._sides.after.conditions.get(reader, _EMPTY) for reader in readers)
-        unseen = op == "NoOp" or (
-            (bool(readers) or self._is_result(name)) and name not in self._fetched
-        )
-        return (
-            more <= self._flags
-            and dead
-            and unseen
-            and (op in READS or not self._sides.before.is_stateful(name))
-        )
-
-    @once
-    def _flags(self) -> Set[Tuple[Port, int]]:
-        """The sides on which gated writes run."""
-        return {
-            (self._after.behind(gate.predicate, ["Identity"]), 1)
-            for gates in self._gates.of.values()
-            for gate in gates
-            if gate.dies
-        }
-
-    @once
-    def _fetched(self) -> Set[str]:
-        return fetched(self._sides.before.meta_graph)
-
-    def _is_result(self, name: str) -> bool:
-        """Whether a node reads what a write that dies with it has written, its result in Python."""
-        written = self._sides.before.state.written
-        return self._before.nodes[name].op in READS and any(
-            write in self._gates.of
-            and any(gate.dies for gate in self._gates.of[write])
-            and self._before.inputs(name)[0] == self._before.inputs(write)[0]
-            and bool(written(write))
-            for write in self._before.controls(name)
-        )

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set, Tuple
+from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -21,16 +21,15 @@ from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABLE_OPS
 from graphmp.verify.body import BodyFindings
+from graphmp.verify.followed import followed
 from graphmp.verify.formulas import (
     AllOf,
     Flag,
-    by_value,
-    is_mixed,
     mentioned,
-    needs_branch,
     said_finite,
 )
 from graphmp.verify.sides import Fault
+from graphmp.verify.skips_by_value import SkipsByValue
 from graphmp.verify.sums import SumSteps
 
 _NOTHING: FrozenSet[Port] = frozenset()
@@ -58,9 +57,8 @@ class Skips:
         self._writes = [
             name for name in self._sides.after.state.writes if self._is_the_models(name)
         ]
-        self._gates = body.gates.of
         self._flags: Dict[str, Flag] = {
-            name: _all([gate.flag for gate in found]) for name, found in self._gates.items()
+            name: _all([gate.flag for gate in found]) for name, found in body.gates.of.items()
         }
         self._sums = SumSteps(body, self._flags, self._gradient)
         self.faults: List[Fault] = []
@@ -72,10 +70,9 @@ class Skips:
             self._look_at_scales()
             self._look_at_steps()
             self._look_at_flags()
-        self._look_at_values()
-        self._look_at_pairs()
-        self._look_at_followers()
-        self.faults += self._sums.faults(self._writes, self._flags, self._is_beside)
+        values = SkipsByValue(body, self._writes, self._flags, self._sums)
+        self.faults += values.faults()
+        self.faults += self._sums.faults(self._writes, self._flags, values.is_beside)
         self.counts = set(self._counts())
 
     def _counts(self) -> Iterator[bool]:
@@ -88,104 +85,6 @@ class Skips:
         for name in self._writes:
             if state.written(name) & steps and name in (*self._flags, *self.counted):
                 yield name in self.counted or name in self._body.gates.counts
-
-    def _look_at_values(self) -> None:
-        """A flag that checks values directly checks that of the write, too."""
-        in_step = self._in_steps_of_sums()
-        for name in self._writes:
-            for gate in self._gates.get(name, ()):
-                of_values = by_value(gate.flag)
-                if needs_branch(gate.flag):
-                    self.faults.append(
-                        Fault(name, "is skipped where the model's own conditional skips an update")
-                    )
-                if is_mixed(gate.flag):
-                    self.faults.append(
-                        Fault(name, "is written where either of two flags holds, and needs both")
-                    )
-                if (
-                    of_values
-                    and name not in in_step
-                    and gate.value not in of_values
-                    and self._sides.after.is_float(gate.value)
-                ):
-                    self.faults.append(
-                        Fault(
-                            name,
-                            "waits for a flag that looks at the values of others, and not at"
-                            " its own",
-                        )
-                    )
-
-    def _in_steps_of_sums(self) -> Set[str]:
-        """The writes that go by the flag of such a step, and take sums or follow its updates."""
-        steps = {name: self._sums.step(flag) for name, flag in self._flags.items()}
-        steps = {name: step for name, step in steps.items() if step}
-        found = {
-            name
-            for looked, names in self._sums.writes.items()
-            for name in self._reached(looked, _NOTHING) & set(names)
-        }
-        follows = self._followed({name: steps[name] for name in found})
-        return found | {
-            name for name, step in steps.items() if step <= follows.get(name, frozenset())
-        }
-
-    def _look_at_pairs(self) -> None:
-        """Writes whose values are checked together are written together."""
-        kind_of = {
-            name: (by_value(self._flags[name]), mentioned(self._flags[name])) for name in self.gated
-        }
-        kinds: Dict[Tuple[FrozenSet[Port], FrozenSet[str]], List[str]] = {}
-        writing: Dict[Port, List[str]] = {}
-        for name, checked in kind_of.items():
-            kinds.setdefault(checked, []).append(name)
-            for gate in self._gates[name]:
-                writing.setdefault(gate.value, []).append(name)
-        for checked, names in kinds.items():
-            others = {other for port in checked[0] for other in writing.get(port, ())}
-            for other in sorted(others):
-                if kind_of[other] != checked and any(
-                    self._is_beside(other, name) for name in names
-                ):
-                    self.faults.append(
-                        Fault(
-                            other,
-                            "goes by another flag than %s, by which its value is looked at"
-                            % names[0],
-                        )
-                    )
-
-    def _look_at_followers(self) -> None:
-        """A write whose value is made of what another has written goes by that one's values, too.
-
-        Where the other is skipped, it would be made of the old value.
-        """
-        by_values = {name: by_value(self._flags[name]) for name in self.gated}
-        by_values = {name: looked for name, looked in by_values.items() if looked}
-        by_looked: Dict[FrozenSet[Port], List[str]] = {}
-        for name, looked in by_values.items():
-            by_looked.setdefault(looked, []).append(name)
-        for looked, names in by_looked.items():
-            others = {name for name, theirs in by_values.items() if not theirs <= looked}
-            after = self._view.descendants(others) if others else set()
-            for name in names:
-                values = {gate.value.node for gate in self._gates[name]}
-                if not values.isdisjoint(after):
-                    self._look_at_follower(name, values, others)
-
-    def _look_at_follower(self, name: str, values: Set[str], others: AbstractSet[str]) -> None:
-        """`others`: writes that go by values by which this one doesn't go."""
-        before, made_of = (self._view.ancestors(values, control=way) for way in (True, False))
-        for other in sorted(others & before):
-            if self._sides.after.state.written(other) & made_of:
-                self.faults.append(
-                    Fault(name, "is written where %s, of which it is made, is skipped" % other)
-                )
-
-    def _is_beside(self, name: str, other: str) -> bool:
-        """Whether one write doesn't precede another, and is run whenever the other is."""
-        return self._body.ends.runs_with(name, other) and name not in self._view.ancestors([other])
 
     def _is_the_models(self, name: str) -> bool:
         """Whether a write belongs to the original, or replaces one; not to a scale's state."""
@@ -285,7 +184,7 @@ class Skips:
         }
         updates = {name: steps for name, steps in decided.items() if steps}
         updates.update(self._inside)
-        follows, takes = self._followed(updates), self._reached(self._sources, _NOTHING)
+        follows, takes = followed(self._sides, updates), self._reached(self._sources, _NOTHING)
         self._look_at_strangers(takes | follows.keys())
         for name in self._writes:
             wanted = follows.get(name, frozenset())
@@ -361,34 +260,6 @@ class Skips:
             self.faults.append(Fault(name, "follows updates that are skipped, and is not"))
         else:
             self.counted.append(name)
-
-    def _followed(self, updates: Dict[str, FrozenSet[str]]) -> Dict[str, FrozenSet[str]]:
-        """The scales of the nearest updates that each write follows in the original."""
-        view = self._sides.before.view
-        found: Dict[str, Set[str]] = {}
-        waiting = [
-            (name, reader) for name in updates if name in view.nodes for reader in self._after(name)
-        ]
-        seen: Set[object] = set()
-        while waiting:
-            start, name = waiting.pop()
-            key = (updates[start], name)
-            if key in seen:
-                continue
-            seen.add(key)
-            if name in self._sides.after.state.writes:
-                found.setdefault(name, set()).update(updates[start])
-                if name in updates:
-                    continue
-            waiting.extend((start, reader) for reader in self._after(name))
-        return {name: frozenset(scales) for name, scales in found.items()}
-
-    def _after(self, name: str) -> List[str]:
-        view = self._sides.before.view
-        return [
-            *(consumer.node for consumer in view.consumers(name)),
-            *view.control_consumers(name),
-        ]
 
     def _look_at_flags(self) -> None:
         # a seed's scale may cancel on the way, as in the sign of a gradient: no division then

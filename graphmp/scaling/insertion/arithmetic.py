@@ -27,15 +27,14 @@ from graphmp.graph.state.devices import machine
 from graphmp.graph.structure.branches import Conditions
 from graphmp.graph.structure.view import Consumer, Port
 from graphmp.loss_scale import scales
-from graphmp.loss_scale.gradients import unscale
 from graphmp.policy.dtypes import FLOAT32, HALF
-from graphmp.scaling.insertion.carried import entered
 from graphmp.scaling.insertion.clipping import Clipping, entries
 from graphmp.scaling.insertion.finite_check import FiniteCheck, outside_of_loops
 from graphmp.scaling.insertion.first_step import FirstStep
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.insertion.moved_gradients import computed_elsewhere
 from graphmp.scaling.insertion.places import OUTSIDE, Places
+from graphmp.scaling.insertion.scale_in_place import ScaleInPlace
 from graphmp.scaling.losses.model import GradientScope, Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.fetched_gradients import copies_unscaled
@@ -100,7 +99,6 @@ class Arithmetic:
         self._sources: Dict[Port, Any] = {}
         self._results: Dict[Port, Any] = {}
         self.divisions: Dict[Port, Any] = {}
-        self._in_loops: Dict[Tuple[str, ...], scales.NoLossScale] = {}
         self._connections: List[Tuple[str, int, Any]] = []
         self.clipped: Optional[Clipping] = None
         self._places = Places(graph, part, loss, scope)
@@ -112,6 +110,7 @@ class Arithmetic:
                     if given is not None
                     else scales.make(config, scope, by_handle)
                 )
+            self._here = ScaleInPlace(graph, self._places, self.scale, scope)
             for each in loss.scopes:
                 self._unscale(each)
 
@@ -207,7 +206,7 @@ class Arithmetic:
 
     def _given_to_calls(self) -> Iterator[Tuple[str, str]]:
         for call in (scope.call for scope in self._loss.scopes if scope.call):
-            scale = self._scale_at(Port(call, 0))
+            scale = self._here.at(Port(call, 0))
             if isinstance(scale, scales.FixedLossScale):
                 yield call, str(self._part.port(scale.in_step))
 
@@ -260,7 +259,7 @@ class Arithmetic:
         """Scale seeds, results of unknown ops, and values that are compared with gradients."""
         for seed in scope.seeds:
             with tf.device(self._graph.places.of(seed.node)):
-                self._sources[seed] = self._scale_at(seed).scale(
+                self._sources[seed] = self._here.at(seed).scale(
                     self._read_in(scope, seed), name="scaled_seed"
                 )
             self._let_read(seed, self._sources[seed], scope)
@@ -271,9 +270,7 @@ class Arithmetic:
             if self._graph.is_float(port) and self._inside(port, scope)
         ):
             with tf.device(self._graph.places.of(port.node)):
-                self._sources[port] = self._scale_at(port).scale(
-                    self._tensor(port), name="rescaled"
-                )
+                self._sources[port] = self._here.at(port).scale(self._tensor(port), name="rescaled")
             self._let_read(port, self._sources[port], scope)
         for (name, slot), power in scope.degrees.multiply.items():
             port = self._graph.view.inputs(name)[slot]
@@ -282,7 +279,7 @@ class Arithmetic:
                     (
                         name,
                         slot,
-                        self._times(self._scale_at(port), self._read_in(scope, port), power),
+                        self._here.times(port, self._read_in(scope, port), power),
                     )
                 )
 
@@ -299,28 +296,6 @@ class Arithmetic:
             and consumer.node in scope.nodes
             and not copies_unscaled(self._graph, scope, consumer.node)
         ]
-
-    def _scale_at(self, port: Port) -> scales.NoLossScale:
-        """The scale for consumers of an output: behind an Enter if they are in a while loop."""
-        loops = self._graph.loops(port.node)
-        if not loops or not isinstance(self.scale, scales.FixedLossScale):
-            return self.scale
-        if loops not in self._in_loops:
-            tensor = entered(self._places.frames(loops), self.scale.in_step, self._scope)
-            self._in_loops[loops] = scales.EnteredLossScale(self.scale.scope, tensor)
-        return self._in_loops[loops]
-
-    def _times(
-        self, scale: scales.NoLossScale, tensor: Any, power: int, name: str = "rescaled"
-    ) -> Any:
-        for _ in range(abs(power)):
-            dtype = tensor.dtype
-            tensor = (
-                scale.scale(tensor, name=name)
-                if power > 0
-                else self._cast(scale.unscale(tensor), dtype)
-            )
-        return tensor
 
     def _unscale(self, scope: GradientScope) -> None:
         """Unscale each output that leaves gradient code, on its consumer's device.
@@ -343,16 +318,9 @@ class Arithmetic:
             )
             with tf.device(self._graph.places.of(reader)):
                 tensor = self._part.input(self._moved.get(port, port), self._graph.dtype(port))
-                self._results[port] = self.divisions[port] = self._divided(
-                    self._scale_at(port), tensor, degree
+                self._results[port] = self.divisions[port] = self._here.divided(
+                    port, tensor, degree
                 )
-
-    def _divided(self, scale: scales.NoLossScale, tensor: Any, degree: int) -> Any:
-        if degree <= 0:
-            return self._times(scale, tensor, -degree, "unscale")
-        for _ in range(degree):
-            tensor = unscale(scale, [tensor])[0]
-        return tensor
 
     def _adapted(self, finite: Any) -> Any:
         """The flag for gates.
@@ -407,13 +375,7 @@ class Arithmetic:
     def _as_it_was(self, port: Port, tensor: Any) -> Any:
         """The result, in half precision if the model's gradient is."""
         dtype = tf.as_dtype(self._graph.dtype(port))
-        return self._cast(tensor, dtype) if dtype.as_datatype_enum in HALF else tensor
-
-    def _cast(self, tensor: Any, dtype: Any) -> Any:
-        if tensor.dtype == dtype:
-            return tensor
-        with own_scope(self._scope):
-            return tf.cast(tensor, dtype)
+        return self._here.cast(tensor, dtype) if dtype.as_datatype_enum in HALF else tensor
 
     def _connect(self) -> None:
         for name, slot, tensor in self._connections:

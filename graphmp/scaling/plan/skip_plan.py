@@ -57,10 +57,11 @@ from graphmp.loss_scale.words import (
     COUNTS_SKIPPED,
     WHEN_TAKEN,
 )
-from graphmp.policy.op_sets import CALLS, VARIABLE_OPS
+from graphmp.policy.op_sets import CALLS
 from graphmp.scaling.losses.handling import Handling
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
+from graphmp.scaling.plan.batch_writes import BatchWrites
 from graphmp.scaling.plan.joint_writes import FlagWaits, joint_writes
 
 
@@ -124,17 +125,8 @@ class _Planner:
         self._within = [self._earlier(number) for number in self._all]
         self._step = [graph.view.ancestors(after) for after in self._after]
         self._global_steps = _global_steps(graph)
-        self._globals = graph.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
-        collections = graph.meta_graph.collection_def
+        self._batch = BatchWrites(graph, activations)
         self._handling = [Handling(graph, loss) for loss in losses]
-        self._update_ops = (
-            set(collections[tf.GraphKeys.UPDATE_OPS].node_list.value)
-            if tf.GraphKeys.UPDATE_OPS in collections
-            else set()
-        )
-        self._fed = graph.view.followed(
-            _sources(graph), lambda name: name not in graph.state.initializers
-        )
 
     def plan(self) -> SkipPlan:
         handling = {
@@ -161,7 +153,7 @@ class _Planner:
                     n for n in self._all if name in self._losses[n].direct
                 )
             elif name not in handling and not self._goes_on(name, numbers):
-                takes = self._takes_batch(name, bool(self._steps_of(name)))
+                takes = self._batch.takes(name, bool(self._steps_of(name)))
                 (batch if takes else left)[name] = numbers
         self._add_second_hand(batch, left)
         self._add_beside(batch, left)
@@ -209,16 +201,14 @@ class _Planner:
         fresh: AbstractSet[str] = set(batch)
         while fresh and left:
             behind = graph.view.descendants(fresh) - after
-            values = graph.view.followed(
-                {v for name in fresh for v in graph.state.written(name)}, self._is_forward
-            )
+            values = self._batch.made_of(fresh)
             fresh = {
                 n
                 for n in left
                 if n in behind
                 and self._steps_of(n)
-                and self._is_global(n)
-                and self._takes_any(n, values)
+                and self._batch.is_global(n)
+                and self._batch.takes_any(n, values)
             }
             batch.update((name, left.pop(name)) for name in sorted(fresh))
 
@@ -238,13 +228,10 @@ class _Planner:
         for name in [
             name
             for name, numbers in left.items()
-            if not numbers and self._is_global(name) and self._steps_of(name)
+            if not numbers and self._batch.is_global(name) and self._steps_of(name)
         ]:
             if not waits.isdisjoint(self._graph.view.control_consumers(name)):
                 batch[name] = left.pop(name)
-
-    def _is_forward(self, name: str) -> bool:
-        return name not in self._graph.gradients and name not in self._graph.state.initializers
 
     def _decide(self, plan: SkipPlan, batch: Mapping[str, FrozenSet[int]]) -> None:
         """Apply rule 4 to writes, with the losses whose flags they could depend on."""
@@ -290,7 +277,7 @@ class _Planner:
             return "it belongs to the model's own handling of gradients that are not finite"
         if self._graph.state.written(name) & self._global_steps:
             return COUNTS_SKIPPED if self._count_skipped_steps else COUNTS_ALL
-        if not self._is_global(name):
+        if not self._batch.is_global(name):
             return "it writes no global variable: no part of the model's state"
         return (
             "the loss's flag depends on it"
@@ -304,7 +291,7 @@ class _Planner:
         found = [
             name
             for name in candidates
-            if name in joined and name not in after and self._is_global(name)
+            if name in joined and name not in after and self._batch.is_global(name)
         ]
         if not found:
             return frozenset()
@@ -332,30 +319,6 @@ class _Planner:
 
     def _is_push(self, name: str) -> bool:
         return self._graph.view.nodes[name].op.endswith("AccumulatorApplyGradient")
-
-    def _is_global(self, name: str) -> bool:
-        return self._globals is None or bool(self._graph.state.written(name) & self._globals)
-
-    def _takes_batch(self, name: str, in_step: bool) -> bool:
-        """Whether rule 4 applies to a write."""
-        if not self._is_global(name):
-            return False
-        graph = self._graph
-        if any(
-            graph.view.inputs(name)[slot].node in self._activations
-            for slot in graph.floats_written(name)
-        ):
-            return True
-        return (in_step or self._is_update_op(name)) and self._takes_any(name, self._fed)
-
-    def _takes_any(self, name: str, nodes: AbstractSet[str]) -> bool:
-        return any(
-            self._graph.view.inputs(name)[slot].node in nodes
-            for slot in self._graph.values_written(name)
-        )
-
-    def _is_update_op(self, name: str) -> bool:
-        return name in self._update_ops or name + ":0" in self._update_ops
 
     def _closest(self, name: str, numbers: AbstractSet[int]) -> FrozenSet[int]:
         if len(numbers) > 1:
@@ -388,16 +351,6 @@ def activations(graph: TrainingGraph, allow: AbstractSet[str]) -> Set[str]:
         if (node.op in allow or node.op in calls) and name not in graph.gradients
     ]
     return graph.view.followed(starts, lambda name: name not in graph.gradients)
-
-
-def _sources(graph: TrainingGraph) -> List[str]:
-    """Sources of values: inputs that are neither constants nor variables, and random numbers."""
-    beside = VARIABLE_OPS | {"Const", "NoOp"}
-    return [
-        n
-        for n, node in graph.view.nodes.items()
-        if (not graph.view.inputs(n) and node.op not in beside) or kind(node.op) == "random"
-    ]
 
 
 def _global_steps(graph: TrainingGraph) -> AbstractSet[str]:
