@@ -30,13 +30,19 @@ def run_if(
         return tf.group(merged, name="apply_gradients")
 
 
-def value_if(finite: Any, new: Any, old: Any, scope: str) -> Any:
-    """`new` if the scalar bool `finite` is true, else `old`, of the same shape and dtype.
+def value_if(finite: Any, new: Any, other: Callable[[Any], Any]) -> Any:
+    """`new` if the scalar bool `finite` is true, else a tensor of the same shape and dtype.
 
-    NaN in `new` doesn't reach the result when `old` is chosen.
+    What isn't taken is dead: no kernel computes it, and `new` isn't copied.
+
+    Args:
+        finite: the flag.
+        new: the tensor to pass on.
+        other: makes the other tensor of a dead one: a copy of `new` that is there if `finite` is
+            false.
     """
-    with own_scope(scope):
-        return tf.where(finite, new, old)
+    dead, taken = tf.raw_ops.Switch(data=new, pred=finite, name="switch")
+    return tf.raw_ops.Merge(inputs=[other(dead), taken], name="selected").output
 
 
 @contextlib.contextmanager

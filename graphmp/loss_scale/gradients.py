@@ -46,6 +46,13 @@ def all_finite(gradients: Sequence[Any], scope: str, device: str = "") -> Any:
         return tf.reduce_all(tf.stack(flags), first, name="all_finite")
 
 
+def is_finite(tensor: Any, scope: str) -> Any:
+    """Whether every value of one tensor is finite: a scalar bool tensor."""
+    with own_scope(scope):
+        flat, first = _flat()
+        return _all(tf.reshape(tf.is_finite(tensor), flat), first)
+
+
 def all_finite_by_sums(
     gradients: Sequence[Any],
     scope: str,

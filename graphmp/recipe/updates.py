@@ -100,11 +100,8 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
     finite = _and(calls)
     if finite is None:
         return None
-    gated = gate.value_if(
-        finite,
-        value,
-        writes.old_value(creation.op_type, writes.target_of(creation), value, "accumulators"),
-        "accumulators",
+    gated = writes.written_if(
+        finite, creation.op_type, writes.target_of(creation), value, "accumulators"
     )
     adapted = [_update(group, finite) for group in _groups(calls, finite)]
     with tf.control_dependencies(adapted):
@@ -131,7 +128,8 @@ def finite_histogram(creation: Creation) -> Optional[tuple]:
         return None
     if all(call.finite is None for call in _calls(state, [value])):
         return None
-    finite = gate.value_if(tf.is_finite(value), value, tf.zeros_like(value), "histograms")
+    with own_scope("histograms"):
+        finite = tf.where(tf.is_finite(value), value, tf.zeros_like(value))
     return creation.make(dict(creation.arguments, values=finite)).result()
 
 

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import is_tensor, variable_op
 from graphmp.loss_scale import gate
-from graphmp.loss_scale.gradients import all_finite
+from graphmp.loss_scale.gradients import is_finite
 from graphmp.loss_scale.words import ONLY_FINITE
 from graphmp.policy.op_sets import ADD_ASSIGNS, IDENTITIES, OVERWRITES, RESTORES
 from graphmp.recipe.state import GraphState
@@ -54,10 +54,9 @@ def _is_initial(creation: Creation, variable: Any) -> bool:
 
 
 def _only_finite(op_type: str, target: Any, value: Any, state: GraphState) -> Any:
-    old = old_value(op_type, target, value, "moving_averages")
     with waiting_as(value.op):
-        finite = all_finite([value], "moving_averages")
-        gated = gate.value_if(finite, value, old, "moving_averages")
+        finite = is_finite(value, "moving_averages")
+    gated = written_if(finite, op_type, target, value, "moving_averages")
     state.note(
         gated.op.name,
         "add %s" % gated.op.type,
@@ -71,18 +70,32 @@ def target_of(creation: Creation) -> Any:
     return creation.arguments.get("ref", creation.arguments.get("resource"))
 
 
-def old_value(op_type: str, target: Any, value: Any, scope: str) -> Any:
-    """The neutral value of an assignment: the present value, or a zero delta (-0 for additions)."""
+def written_if(finite: Any, op_type: str, target: Any, value: Any, scope: str) -> Any:
+    """What an assignment writes: its value if a flag is true, else what changes nothing.
+
+    That is the present value, or a zero delta (-0 for additions).
+    """
+
+    def zeros(dead: Any) -> Any:  # tf.zeros_like may be a constant, which isn't dead
+        found = tf.raw_ops.ZerosLike(x=dead, name="zeros")
+        return tf.negative(found, name="negative_zeros") if op_type in ADD_ASSIGNS else found
+
+    def present(_: Any) -> Any:
+        return tf.raw_ops.Switch(data=old, pred=finite, name="switch_old").output_false
+
     with own_scope(scope):
-        if op_type not in OVERWRITES:
-            with waiting_as(value.op):
-                zeros = tf.zeros_like(value)
-                return tf.negative(zeros) if op_type in ADD_ASSIGNS else zeros
-        with tf.control_dependencies([value]):  # it may wait for another write of the variable
-            if target.dtype != tf.resource:
-                # Not a copy that was read before.
-                return tf.identity(target if is_tensor(target) else target.op.outputs[0], "old")
-            return tf.raw_ops.ReadVariableOp(resource=target, dtype=value.dtype, name="old")
+        if op_type in OVERWRITES:
+            with tf.control_dependencies([value]):  # it may wait for another write of the variable
+                old = _present(target, value.dtype)
+        with waiting_as(value.op):
+            return gate.value_if(finite, value, present if op_type in OVERWRITES else zeros)
+
+
+def _present(target: Any, dtype: Any) -> Any:
+    """The present value of a variable, not a copy that was read before."""
+    if target.dtype != tf.resource:
+        return tf.identity(target if is_tensor(target) else target.op.outputs[0], "old")
+    return tf.raw_ops.ReadVariableOp(resource=target, dtype=dtype, name="old")
 
 
 def _is_restored(value: Any) -> bool:

@@ -113,8 +113,8 @@ def test_what_a_model_assigns_itself_is_float32_and_kept_where_it_is_not_finite(
     writes = [op for op in graph.get_operations() if op.type in ("Assign", "AssignVariableOp")]
     (write,) = [op for op in writes if op.inputs[0].op.name == "last" and op.name != "last/Assign"]
     chosen = write.inputs[1].op
-    new, old = chosen.inputs[1:]
-    assert chosen.type in ("Select", "SelectV2") and new.dtype == old.dtype == tf.float32
+    old, new = (switch.op.inputs[0] for switch in chosen.inputs)
+    assert chosen.type == "Merge" and new.dtype == old.dtype == tf.float32
     assert new.op.type == ("Neg" if use_resource else "Cast") and new.op.inputs[
         0
     ].op.name.startswith("one/BiasAdd")

@@ -154,6 +154,31 @@ def test_moving_averages_stay_finite():
             assert "batch_normalization/moving_mean" in changed(skipped, state(sess))
 
 
+def test_a_moving_average_takes_two_kernels_where_no_step_is_skipped():
+    """What a skipped step writes is dead, and a new value isn't copied."""
+    ran = tf.RunMetadata()
+    with tf.Graph().as_default():
+        _, train_op, placeholders = MODELS["batch_norm"](graphmp.mixed_precision)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+            feed = dict(zip(placeholders, (PICTURES, CLASSES)))
+            sess.run(train_op, feed, options=options, run_metadata=ran)
+        graph = tf.get_default_graph()
+        names = {
+            node.node_name.split(":")[0]
+            for device in ran.step_stats.dev_stats
+            for node in device.node_stats
+        }
+        ops = [
+            graph.get_operation_by_name(name).type
+            for name in names
+            if name.startswith("graphmp/moving_averages/")
+        ]
+    computed = [op for op in ops if op not in ("Const", "Reshape", "Switch", "Merge")]
+    assert sorted(computed) == ["All"] * 2 + ["IsFinite"] * 2
+
+
 def test_a_histogram_of_gradients_does_not_end_a_skipped_step():
     """Made inside of the decorated function or after it."""
 

@@ -282,6 +282,40 @@ def test_rules_of_equivalence(mutate, clipped):
 
 
 @pytest.mark.unit
+def test_an_identity_is_the_output_that_it_reads(mutate, clipped):
+    """Of a Switch it is there, or dead, with that output, and not with the other one."""
+    equivalence = module(mutate, "equivalence")
+    slot, port = module(mutate, "subject").Slot, module(mutate, "plant").Port
+    view = clipped.view
+    copies = [
+        name
+        for name in clipped.own
+        if view.nodes[name].op == "Identity"
+        and view.inputs(name)[0].output == 1
+        and view.nodes[view.inputs(name)[0].node].op == "Switch"
+        and view.consumers(name)
+    ]
+
+    def rule(name, output, through=False):
+        """Let a reader of a copy of one output of a Switch read an output, or a copy of it."""
+        switch, reader = view.inputs(name)[0].node, view.consumers(name)[0]
+
+        def change(plant):
+            read = port(switch, output)
+            if through:
+                read = plant.add("copy", "Identity", [read], T=view.nodes[name].attr["T"].type)
+            plant.connect(slot(reader.node, reader.slot), read)
+
+        return equivalence.rule(clipped, changed(mutate, clipped, change))
+
+    for name in copies:
+        same = "" if view.controls(name) else equivalence.SAME_VALUES
+        assert rule(name, 1) == rule(name, 1, through=True) == same
+        assert rule(name, 0) == rule(name, 0, through=True) == ""
+    assert {bool(view.controls(name)) for name in copies} == {True, False}
+
+
+@pytest.mark.unit
 def test_the_same_values_in_another_form(mutate, clipped):
     """An early Identity, a reordered list, and values exact in half precision, in float32."""
     equivalence, casts = module(mutate, "equivalence"), module(mutate, "casts")

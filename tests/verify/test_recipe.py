@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.edit.mark import mark
-from graphmp.verify import order, verify
+from graphmp.verify import lives, verify
 from graphmp.verify.sides import fetched
 from tests.support.models import MODELS
 from tests.support.proved import Planted, by_recipe, open_claims
@@ -65,7 +65,7 @@ def test_what_may_be_fetched_is_listed_once_for_all_nodes_that_die(monkeypatch):
         calls.append(1)
         return fetched(meta_graph)
 
-    monkeypatch.setattr(order, "fetched", counting)
+    monkeypatch.setattr(lives, "fetched", counting)
     verify(*graphs)
     assert len(calls) == 1
 
@@ -159,6 +159,14 @@ class Spoilt(Planted):
             if node.op == "AddN" and node.name.startswith("gradients/")
         ]
 
+    def of_averages(self, op):
+        """The nodes that gate moving averages, of one op."""
+        return (
+            node
+            for node in self.nodes.values()
+            if node.op == op and node.name.startswith("graphmp/moving_averages/")
+        )
+
 
 def dropped_term(graph):
     node = graph.sums()[0]
@@ -219,7 +227,7 @@ def always_open(graph):
 
 
 def by_its_own_flag(graph):
-    graph.replace(SCALE + "skip/pred_id", "graphmp/moving_averages/all_finite")
+    graph.replace(SCALE + "skip/pred_id", "graphmp/moving_averages/All")
 
 
 def scale_not_adapted(graph):
@@ -248,41 +256,22 @@ def another_train_op(graph):
 
 
 def averages_exchanged(graph):
-    one, other = [
-        node
-        for node in graph.nodes.values()
-        if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")
-    ][:2]
-    one.input[1], other.input[1] = other.input[1], one.input[1]
-
-
-def average_checked_for_another(graph):
-    one, other = [
-        node
-        for node in graph.nodes.values()
-        if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")
-    ][:2]
+    one, other = list(graph.of_averages("Switch"))[:2]
     one.input[0], other.input[0] = other.input[0], one.input[0]
 
 
+def average_checked_for_another(graph):
+    one, other = list(graph.of_averages("Switch"))[:2]
+    one.input[1], other.input[1] = other.input[1], one.input[1]
+
+
 def average_moves_on_skipped_steps(graph):
-    one = next(
-        node
-        for node in graph.nodes.values()
-        if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")
-    )
-    graph.constant("graphmp/ones", [1.0] * 8)
-    one.input[2] = "graphmp/ones"
+    next(graph.of_averages("ZerosLike")).op = "OnesLike"
 
 
 def average_by_anothers_flag(graph):
     """A moving average that waits for the gradients, which wait for it."""
-    one = next(
-        node
-        for node in graph.nodes.values()
-        if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")
-    )
-    one.input[0] = SCALE + "skip/pred_id"
+    next(graph.of_averages("Switch")).input[1] = SCALE + "skip/pred_id"
 
 
 def flag_waits_for_more(graph):

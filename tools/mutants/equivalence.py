@@ -22,8 +22,8 @@ A mutant to which no rule applies is not equivalent.
    commutes) and what they wait for are the same. To wait for an op without state is to wait for
    its inputs and for what it waits for: its value isn't seen. Of numbers, Add and AddV2 are one
    op. Furthermore
-   a. an Identity has its input's number if the input waits for all that the Identity waits for: by
-      1 it then runs, or is dead, with its input.
+   a. an Identity has its input's number, that of an output of a node, if the input waits for all
+      that the Identity waits for: by 1 it then runs, or is dead, with its input.
        a reader of x reads Identity(x)
        a reader of Identity(x) that waits for what x waits for reads x
    b. All, Any, Max, Min and Sum of a list of scalars have the same number for any order of the
@@ -408,8 +408,14 @@ class _Numbers:
         """The numbers of the nodes with effects that a node waits for, or its own if it has any."""
         if self.stays(view, name):
             return frozenset((found[name],))
-        before = {port.node for port in view.inputs(name)}.union(view.controls(name))
-        return _NOTHING.union(*(events.get(each, _UNKNOWN) for each in before))
+
+        def there(port: Port) -> FrozenSet[int]:  # of a Switch one output is, and one is dead
+            if port.node in found and self.stays(view, port.node):
+                return frozenset((self._output(found, port),))
+            return events.get(port.node, _UNKNOWN)
+
+        waits = (events.get(each, _UNKNOWN) for each in view.controls(name))
+        return _NOTHING.union(*waits, *map(there, view.inputs(name)))
 
     def _number(
         self, view: GraphView, name: str, found: Dict[str, int], events: Dict[str, FrozenSet[int]]
@@ -424,7 +430,7 @@ class _Numbers:
         self, view: GraphView, name: str, found: Dict[str, int], events: Dict[str, FrozenSet[int]]
     ) -> int:
         node = view.nodes[name]
-        inputs = [(found.get(port.node, port.node), port.output) for port in view.inputs(name)]
+        inputs = [self._output(found, port) for port in view.inputs(name)]
         awaited = _NOTHING.union(*(events.get(other, _UNKNOWN) for other in view.controls(name)))
         controls = tuple(sorted(awaited))
         if node.op in COMMUTE or node.op == "AddN":
@@ -434,7 +440,7 @@ class _Numbers:
             attributes = _attributes(node, without)
             return self._intern((name, node.op, attributes, tuple(inputs), controls))
         if self._is_its_input(view, name, found):
-            return found[view.inputs(name)[0].node]
+            return self._output(found, view.inputs(name)[0])
         listed = self._in_any_order(view, name, found)
         types = ("T",) if self._moves(view, name, found) else ()
         op = _ONE_OP.get(node.op, node.op)
@@ -457,10 +463,8 @@ class _Numbers:
         if node.op not in ("Identity", "Cast"):
             return False
         port = view.inputs(name)[0]
-        if (
-            port.output
-            or port.node not in found
-            or not all(_implied(view, port.node, other) for other in view.controls(name))
+        if port.node not in found or not all(
+            _implied(view, port.node, other) for other in view.controls(name)
         ):
             return False
         if node.op == "Identity":
@@ -478,7 +482,7 @@ class _Numbers:
         dtype = signature.output(port.output).dtype if signature is not None else INVALID
         if dtype in HALF:
             return int(dtype)
-        return self._halves.get(found.get(port.node, -1)) if not port.output else None
+        return self._halves.get(self._output(found, port)) if port.node in found else None
 
     def _moves(self, view: GraphView, name: str, found: Dict[str, int]) -> bool:
         """Whether a node gives the same in half precision and in float32."""
@@ -505,9 +509,14 @@ class _Numbers:
         shapes = [self._subject.shape(port) for port in listed]
         if any(shape is None or len(shape) != rank for shape in shapes):
             return None
-        return tuple(
-            sorted(((found.get(port.node, port.node), port.output) for port in listed), key=str)
-        )
+        return tuple(sorted((self._output(found, port) for port in listed), key=str))
+
+    def _output(self, found: Dict[str, int], port: Port) -> Any:
+        """The number of an output: of a node's first it is the node's; else its name in a loop."""
+        if port.node not in found:
+            return port
+        number = found[port.node]
+        return self._intern(("output", number, port.output)) if port.output else number
 
     def _intern(self, key: Any) -> int:
         return self._known.setdefault(key, len(self._known))
