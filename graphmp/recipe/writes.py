@@ -71,7 +71,7 @@ def target_of(creation: Creation) -> Any:
 
 
 def written_if(finite: Any, op_type: str, target: Any, value: Any, scope: str) -> Any:
-    """What an assignment writes: its value if a flag is true, else what changes nothing.
+    """The value of an assignment if a flag is true, else one that changes nothing.
 
     That is the present value, or a zero delta (-0 for additions).
     """

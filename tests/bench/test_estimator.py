@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmp.bench.bench import FLOAT32, GRAPHMP
-from graphmp.cli import bench as command_module
+from graphmp.cli import benched
 from graphmp.timings import speedup, step_time
 from tests.support.benched import a_bench, timed
 
@@ -56,7 +56,7 @@ def test_a_speedup_is_the_quotient_of_the_step_times(pairs):
 def test_printed_times_and_speedups_agree_however_noisy(seed, factor):
     slow, fast = noisy(seed, factor)
     found = a_bench(timed(FLOAT32, 32, rounds=slow), timed(GRAPHMP, 32, rounds=fast))
-    base, ours = [command_module._row(found, run) for run in found.runs]
+    base, ours = [benched._row(found, run) for run in found.runs]
     quotient = float(base[2].replace(",", "")) / float(ours[2].replace(",", ""))
     assert float(ours[5][:-1]) == pytest.approx(
         quotient, rel=0.011

@@ -132,26 +132,34 @@ def always_applied(graph):
     graph.replace(SCALE + "skip/pred_id", "graphmp/true")
 
 
+def gates_of_sums(graph):
+    """The Merges of what sums take, each with the Switch of its value."""
+    return [
+        (node, graph.nodes[node.input[1].split(":")[0]])
+        for node in graph.nodes.values()
+        if node.name.startswith("graphmp/accumulators/selected")
+    ]
+
+
 def sum_past_its_gate(graph):
-    gate = next(n for n in graph.nodes.values() if n.name.startswith("graphmp/accumulators/Select"))
-    graph.replace(gate.name, gate.input[1])
+    gate, switch = gates_of_sums(graph)[0]
+    graph.replace(gate.name, switch.input[0])
 
 
 def sum_gated_the_other_way(graph):
-    gate = next(n for n in graph.nodes.values() if n.name.startswith("graphmp/accumulators/Select"))
-    gate.input[1], gate.input[2] = gate.input[2], gate.input[1]
+    gate, switch = gates_of_sums(graph)[0]
+    zeros = next(node for node in graph.nodes.values() if list(node.input) == [switch.name])
+    zeros.input[0], gate.input[1] = switch.name + ":1", switch.name
 
 
 def sums_exchanged(graph):
-    one, other = [
-        n for n in graph.nodes.values() if n.name.startswith("graphmp/accumulators/Select")
-    ][:2]
-    one.input[1], other.input[1] = other.input[1], one.input[1]
+    (_, one), (_, other) = gates_of_sums(graph)[:2]
+    one.input[0], other.input[0] = other.input[0], one.input[0]
 
 
 def sum_keeps_more(graph):
-    gate = next(n for n in graph.nodes.values() if n.name.startswith("graphmp/accumulators/Select"))
-    gate.input[2] = gate.input[1]
+    gate, switch = gates_of_sums(graph)[0]
+    gate.input[0] = switch.name
 
 
 def sum_does_not_wait_for_the_scale(graph):
@@ -162,8 +170,8 @@ def sum_does_not_wait_for_the_scale(graph):
 
 def zeroed_by_what_is_not_zero(graph):
     node = graph.nodes.get("Assign") or graph.nodes["AssignVariableOp"]
-    gate = graph.nodes[node.input[1]]
-    gate.input[1] = gate.input[2]
+    old, new = (graph.nodes[text.split(":")[0]] for text in graph.nodes[node.input[1]].input)
+    new.input[0] = old.input[0]
 
 
 FAULTS = [
