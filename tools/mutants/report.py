@@ -41,9 +41,7 @@ def report(
         _lines(outcome for outcome in outcomes if outcome.verdict == verdict)
     raised = [outcome for outcome in outcomes if outcome.why.startswith("the check raised")]
     _lines(raised[:20])
-    print("%s; the check raised on %d mutants" % (_used(unfit, names), len(raised)))
-    for name, why in sorted(unfit.items()):
-        print("not used: %s: %s" % (name, why))
+    _print_used(unfit, names, "; the check raised on %d mutants" % len(raised))
     poor = [name for name in faults if share(counted[name]) < ENOUGH]
     known, new = (
         [name for name in poor if (name in expected.below) == below] for below in (True, False)
@@ -72,7 +70,7 @@ def numbers(
         "caught %d of %d, %.2f%%"
         % (total[CAUGHT], len(outcomes) - total[EQUIVALENT], 100 * share(total))
     )
-    print(_used(unfit, names))
+    _print_used(unfit, names)
     poor = [name for name in masked.values() if share(counted[name]) < ENOUGH]
     if poor:
         print("below %d%%: %s" % (100 * ENOUGH, ", ".join(poor)))
@@ -119,14 +117,17 @@ def _lines(outcomes: Iterable[Outcome]) -> None:
         print(outcome)
 
 
-def _used(unfit: Dict[str, str], names: Sequence[str]) -> str:
+def _print_used(unfit: Dict[str, str], names: Sequence[str], more: str = "") -> None:
+    """Print how many conversions were used, and why others weren't."""
     recipe = sum(why == BY_RECIPE for why in unfit.values())
     text = "%d of %d conversions" % (len(names) - len(unfit), len(names))
-    return text + (
-        "; %d by the recipe are not proved, a mutant there would be caught for nothing" % recipe
-        if recipe
-        else ""
-    )
+    if recipe:
+        text += (
+            "; %d by the recipe are not proved, a mutant there would be caught for nothing" % recipe
+        )
+    print(text + more)
+    for name, why in sorted(unfit.items()):
+        print("not used: %s: %s" % (name, why))
 
 
 def _spoilt(unfit: Dict[str, str], needed: Collection[str] = ()) -> bool:
