@@ -2,18 +2,25 @@
 
 A feed's shape is seen in the feed. What comes from an iterator or a queue is computed by nodes that
 all variants share: the shapes of these values, where they aren't static, are fetched with the step.
+Shapes that random numbers decide, such as that of what a sparse dropout leaves, hardly ever repeat
+and are no marks of a batch: in their place count the shapes of what they are computed from.
 """
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, FrozenSet, Iterable, List, Tuple
+import collections
+from typing import AbstractSet, Any, Dict, FrozenSet, Iterable, List, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import ancestors
+from graphmp.graph.state.state_kinds import kind
+from graphmp.graph.structure.walk import reached
 from graphmp.session.live.watch import WATCH_SCOPE
 from graphmp.tf_hooks.internals import outside
+
+_RANDOM = "random"  # kind of op
 
 
 class SharedShapes:
@@ -35,13 +42,17 @@ class SharedShapes:
             hidden: nodes that can't be fetched, as in loops and branches.
         """
         self._graph = graph
-        read = {
-            tensor.name: tensor
+        shared = [
+            tensor
             for name in clones
             for tensor in graph.get_operation_by_name(name).inputs
-            if tensor.op.name not in added and tensor.op.name not in hidden and _varies(tensor)
-        }
-        self._tensors = list(read.values())
+            if tensor.op.name not in added
+        ]
+        self._tensors = [
+            tensor
+            for tensor in _not_by_chance(graph, shared)
+            if tensor.op.name not in hidden and _varies(tensor)
+        ]
         self._shapes: Dict[str, Any] = {}
 
     def of(self, ops: Tuple[Any, ...], fed: FrozenSet[Any]) -> List[Any]:
@@ -56,6 +67,32 @@ class SharedShapes:
             with outside(self._graph), own_scope(WATCH_SCOPE):
                 self._shapes[tensor.name] = tf.shape(tensor, name="shape")
         return self._shapes[tensor.name]
+
+
+def _not_by_chance(graph: Any, tensors: Iterable[Any]) -> List[Any]:
+    """Tensors, and for those that depend on random numbers the nearest before that don't.
+
+    Random numbers themselves count among the latter: their shape is given.
+    """
+    drawn = [op for op in graph.get_operations() if kind(op.type) == _RANDOM]
+    decided = reached(_readers(drawn), lambda op: _readers([op]))
+    found: Dict[str, Any] = {}
+    seen: Set[str] = set()
+    waiting = collections.deque(tensors)
+    while waiting:
+        tensor = waiting.popleft()
+        if tensor.name in seen:
+            continue
+        seen.add(tensor.name)
+        if tensor.op in decided:
+            waiting.extend(tensor.op.inputs)
+        else:
+            found[tensor.name] = tensor
+    return list(found.values())
+
+
+def _readers(ops: Iterable[Any]) -> List[Any]:
+    return [reader for op in ops for tensor in op.outputs for reader in tensor.consumers()]
 
 
 def _varies(tensor: Any) -> bool:

@@ -17,7 +17,6 @@ from typing import (
     Any,
     Callable,
     Dict,
-    FrozenSet,
     List,
     Mapping,
     NamedTuple,
@@ -27,7 +26,6 @@ from typing import (
 )
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.live import ancestors
 from graphmp.graph.state.state_kinds import kind
@@ -42,23 +40,26 @@ class Draws(NamedTuple):
 
     Attributes:
         names: of the original ops.
-        inputs: for each its inputs' values if they are known, else None.
-        fetches: the inputs that aren't known, op by op.
+        inputs: for each the names of its inputs, empty for a constant.
+        fetches: the inputs that are neither constant nor fed.
+        feeds: the values of those that are fed, by name.
     """
 
     names: List[str]
-    inputs: List[List[Any]]
+    inputs: List[List[str]]
     fetches: List[Any]
+    feeds: Mapping[str, Any]
 
 
-NO_DRAWS = Draws([], [], [])
+NO_DRAWS = Draws([], [], [], {})
 
 
 class _Drawn:
     """The random numbers drawn in a session.
 
     Attributes:
-        history: for each run the inputs of each random op, by the original's name.
+        history: for each run the inputs of each random op, by the original's name; None for a
+            constant.
         reached: for each node the number of these runs that its generator has drawn for.
     """
 
@@ -93,32 +94,40 @@ class RandomStreams:
         }
         self._draws = {}
 
-    def draws(self, variant: str, ops: Tuple[Any, ...], fed: FrozenSet[Any]) -> Draws:
+    def draws(self, variant: str, ops: Tuple[Any, ...], feeds: Mapping[str, Any]) -> Draws:
         """The random ops that a run computes.
 
         Args:
             variant: the variant that runs.
             ops: what it runs.
-            fed: ops that are fed, and not run.
+            feeds: the values that are fed, by the names of the variant's tensors.
         """
         if not self._nodes[variant]:
             return NO_DRAWS
-        key = (variant, ops, fed)
+        key = (variant, ops, frozenset(feeds))
         if key not in self._draws:
-            self._draws[key] = self._found(variant, ops, fed)
-        return self._draws[key]
+            self._draws[key] = self._found(variant, ops, feeds)
+        found = self._draws[key]
+        # copies: the script may write its next batch to the same array
+        return found._replace(feeds={name: np.array(feeds[name]) for name in found.feeds})
 
-    def _found(self, variant: str, ops: Tuple[Any, ...], fed: FrozenSet[Any]) -> Draws:
+    def _found(self, variant: str, ops: Tuple[Any, ...], feeds: Mapping[str, Any]) -> Draws:
+        fed = {self._graph.get_tensor_by_name(name).op for name in feeds}
         computed = {op.name for op in ancestors(ops, stop=lambda op: op in fed) - fed}
-        found = Draws([], [], [])
-        for name, node in self._nodes[variant].items():
-            if node in computed:
-                inputs = self._graph.get_operation_by_name(node).inputs
-                known = [tf.get_static_value(tensor) for tensor in inputs]
-                found.names.append(name)
-                found.inputs.append(known)
-                found.fetches.extend(t for t, value in zip(inputs, known) if value is None)
-        return found
+        nodes = {name: node for name, node in self._nodes[variant].items() if node in computed}
+        inputs = [self._graph.get_operation_by_name(node).inputs for node in nodes.values()]
+        varying = {
+            tensor.name: tensor
+            for tensors in inputs
+            for tensor in tensors
+            if tensor.name in feeds or not _is_constant(tensor)
+        }
+        return Draws(
+            list(nodes),
+            [[t.name if t.name in varying else "" for t in tensors] for tensors in inputs],
+            [tensor for name, tensor in varying.items() if name not in feeds],
+            {name: feeds[name] for name in varying if name in feeds},
+        )
 
     def drew(self, session: Any, variant: str, draws: Draws, values: Sequence[Any]) -> None:
         """Note a run; the variant had caught up before.
@@ -131,12 +140,13 @@ class RandomStreams:
         """
         if not draws.names:
             return
-        rest = iter(values)
+        known = dict(draws.feeds)
+        known.update(zip((tensor.name for tensor in draws.fetches), values))
         drawn = self._drawn.setdefault(session, _Drawn())
         drawn.history.append(
             {
-                name: [next(rest) if value is None else value for value in known]
-                for name, known in zip(draws.names, draws.inputs)
+                name: [known.get(tensor) for tensor in tensors]
+                for name, tensors in zip(draws.names, draws.inputs)
             }
         )
         self._set_reached(drawn, variant)
@@ -147,7 +157,8 @@ class RandomStreams:
         if drawn is None:
             return
         nodes = self._nodes[variant]
-        for number, inputs in enumerate(drawn.history):
+        first = min((drawn.reached[node] for node in nodes.values()), default=len(drawn.history))
+        for number, inputs in enumerate(drawn.history[first:], first):
             behind = [name for name in inputs if drawn.reached[nodes[name]] <= number]
             ops = [self._graph.get_operation_by_name(nodes[name]) for name in behind]
             if ops:
@@ -163,11 +174,22 @@ class RandomStreams:
 
 
 def _feeds(ops: Sequence[Any], inputs: Sequence[Sequence[Any]]) -> Dict[str, Any]:
+    """The values of the inputs that are no constants."""
     return {
         tensor.name: np.asarray(value, tensor.dtype.as_numpy_dtype)
         for op, values in zip(ops, inputs)
         for tensor, value in zip(op.inputs, values)
+        if value is not None
     }
+
+
+def _is_constant(tensor: Any) -> bool:
+    """Whether a tensor has one value in all runs that don't feed it.
+
+    TensorFlow lets no tensor be fed whose value it has asked for while the graph was built. This
+    one isn't asked for: the script may feed it.
+    """
+    return tensor.op.type == "Const" or not tensor.graph.is_feedable(tensor)
 
 
 def _with_several(

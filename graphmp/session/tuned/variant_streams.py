@@ -47,10 +47,12 @@ class VariantStreams:
     def draws(self, request: Request, variant: str) -> Draws:
         """The random numbers that a run by a variant that has caught up draws."""
         stand_ins = self._nodes(variant).stand_ins
-        fed = frozenset(
-            op for tensor, _ in request.feeds for op in (tensor.op, stand_ins.op(tensor.op))
-        )
-        return self._streams.draws(variant, tuple(map(stand_ins.op, request.ops)), fed)
+        feeds = {
+            name: value
+            for tensor, value in request.feeds
+            for name in (tensor.name, stand_ins.tensor(tensor).name)
+        }
+        return self._streams.draws(variant, tuple(map(stand_ins.op, request.ops)), feeds)
 
     def drew(self, session: Any, variant: str, draws: Draws, values: Sequence[Any]) -> None:
         """A run has drawn random numbers, with the values of `draws.fetches`."""

@@ -171,6 +171,36 @@ def test_random_numbers_of_runs_between(graph):
             assert run(session) == pytest.approx(expected, rel=2e-2)
 
 
+@pytest.mark.parametrize("count", ["number", "constant", "placeholder"])
+def test_random_numbers_that_depend_on_more_than_shapes(graph, count):
+    """The other inputs of a random op may be constants, which can't all be fed, or be fed."""
+
+    def drawn(make):
+        build()
+        counts = {
+            "number": lambda: 3,
+            "constant": lambda: tf.constant(2),
+            "placeholder": lambda: tf.placeholder(tf.int32, []),
+        }[count]()
+        logits = tf.concat(2 * [tf.get_default_graph().get_tensor_by_name("hidden:0")], 1)
+        draws = tf.multinomial(0.0 * logits, counts, seed=5)
+        session = make()
+        feed = dict(FEED) if count == "number" else dict(FEED, **{counts.name: 3})
+        found = []
+        with session, warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            session.run("init")
+            for _ in range(STEPS):
+                session.run("train", FEED)
+                found.append(session.run(draws, feed).tolist())
+        return found
+
+    expected = drawn(lambda: graphmp.Session(config=AS_WRITTEN, compute_dtype="float32"))
+    with tf.Graph().as_default() as other:
+        assert drawn(lambda: tuned(other, FLOAT32)[0]) == expected
+        assert verdict(other).kept == FLOAT32
+
+
 def test_gradients_are_clipped_in_both_types(graph):
     """Float32 is a conversion then, too."""
     build()
@@ -338,6 +368,17 @@ def test_shapes_of_a_pipeline_are_compared(graph):
         kinds = known_live_graph(graph).tuning._turns.kinds
     assert sorted(kind[-1][-1] for kind in kinds) == [(4, 8), (8, 8)]
     assert sorted(kinds.values()) == [3, 3]
+
+
+def test_shapes_that_random_numbers_decide_are_not_compared(graph):
+    """A sparse dropout leaves another number of values in each step."""
+    x = tf.placeholder(tf.float32, [None, 8], "x")
+    rows = tf.where(tf.random_uniform(tf.shape(x)[:1], seed=1) < 0.5)[:, 0]
+    build(tf.gather(x, rows) + 1.0)
+    session, _ = tuned(graph, BYTES)
+    with session:
+        losses(session, feed={"x:0": X})
+    assert verdict(graph).outcome.steps == FEWEST_STEPS
 
 
 def test_training_code_that_comes_later_begins_again(graph):
