@@ -12,6 +12,7 @@ from graphmp.graph.state.live import (
     is_initializer,
     is_update,
     is_write,
+    variable_in_branch,
     variable_op,
 )
 from graphmp.graph.structure.calls import functions_named, with_callers
@@ -79,7 +80,7 @@ def _trainable(graph: Any) -> AbstractSet[str]:
 
 def _assigned(write: Any) -> str:
     """The name of the variable that an assignment changes, but for its initial value; or empty."""
-    variable = None if is_initializer(write) else variable_op(write.inputs[0])
+    variable = None if is_initializer(write) else variable_in_branch(write.inputs[0])
     return variable.name if variable is not None else ""
 
 
@@ -97,7 +98,7 @@ def updates(graph: Any, fetches: Any) -> bool:
     }
     if not trained or _calls_training(graph, before):
         return True
-    written = [variable_op(tensor) for op in before if is_write(op) for tensor in op.inputs]
+    written = [variable_in_branch(tensor) for op in before if is_write(op) for tensor in op.inputs]
     return any(found is not None and found.name in trained for found in written)
 
 

@@ -30,6 +30,16 @@ for _ in range(2):
         2,
     ),
     "both in one run": ("for _ in range(3): session.run([add, update], {x: X})\n", 3),
+    "updates in a conditional": (
+        """
+turn = tf.placeholder(tf.bool, [])
+either = tf.cond(turn, lambda: tf.group(optimizer.minimize(loss)), tf.no_op)
+for _ in range(2):
+    session.run(update)
+    session.run(either, {x: X, turn: True})
+""",
+        4,
+    ),
     "sums alone": ("for _ in range(3): session.run(add, {x: X})\n", 3),
 }
 

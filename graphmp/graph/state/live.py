@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Set
+from typing import AbstractSet, Any, Callable, Iterable, Iterator, List, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -14,6 +14,7 @@ from graphmp.policy.op_sets import (
     OVERWRITES,
     READS,
     RESTORES,
+    SWITCHES,
     TABLE_INITIALIZERS,
     UPDATE_PREFIXES,
     VARIABLE_OPS,
@@ -170,8 +171,17 @@ def _by_name(name: Any, graph: Any) -> Any:
 
 def variable_op(thing: Any) -> Optional[Any]:
     """The op of a variable, given the Variable, its reference or handle, or a read; else None."""
-    op = getattr(thing, "op", None)
-    while op is not None and op.type in READS and op.inputs:
+    return _source(getattr(thing, "op", None), READS)
+
+
+def variable_in_branch(tensor: Any) -> Optional[Any]:
+    """As `variable_op` of a tensor, also where a conditional lets a write have the variable."""
+    return _source(tensor.op, READS | SWITCHES)
+
+
+def _source(op: Any, through: AbstractSet[str]) -> Optional[Any]:
+    """The variable's op that an op gets its value from by others of some types."""
+    while op is not None and op.type in through and op.inputs:
         op = op.inputs[0].op
     return op if op is not None and op.type in VARIABLE_OPS else None
 
