@@ -403,7 +403,7 @@ def run(
             return known_to_fail[test]
 
         def test(mutant: Mutant) -> None:
-            tree, limit = free.pop(), int(60 + 20 * budget)
+            tree, limit = free.pop(), int(60 + 5 * budget)
             tests = again.split() if again else choice.tests(mutant)
             row = _outcome(mutant, tests, tree, limit)
             while row["killed by"] in tests and fails_anyway(row["killed by"], tree, limit):
