@@ -268,6 +268,12 @@ CODES = {
         "A Saver's checkpoints don't hold the loss scale: it starts anew when one is restored.",
         "Make the Saver with write_version=tf.train.SaverDef.V2.",
     ),
+    "GMP127": Code(
+        0,
+        "This TensorFlow has no bfloat16 kernels for ops of the converted graph: a run may fail, or"
+        " never end.",
+        "Train in float16 here, or in bfloat16 on TensorFlow 2.",
+    ),
 }
 
 

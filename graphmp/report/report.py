@@ -23,6 +23,7 @@ from graphmp.report import facts
 from graphmp.report.clips import user_clips
 from graphmp.report.coverage import left_in_float32, nothing_in_half
 from graphmp.report.float32 import float32_nodes
+from graphmp.report.kernels_here import missing_kernels
 from graphmp.report.reasons import Context, stated
 from graphmp.report.record import Record
 from graphmp.report.training import with_train_ops
@@ -104,6 +105,7 @@ def make_report(
             *nothing_in_half(after, config, record),
             *_float32_warnings(after, config, record),
             *_channels_first_warnings(after),
+            *missing_kernels(after),
         ],
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }

@@ -11,7 +11,7 @@ from graphmp.graph.state.state import described
 from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import HALF, INVALID, dtype_text
-from graphmp.policy.half_kernels import DEVICES, has_kernel
+from graphmp.policy.half_kernels import DEVICES, has_kernel, types_of
 from graphmp.policy.op_sets import ARGUMENT, PLACEHOLDERS, RESTORES, RESULT, SAVES, VARIABLE_OPS
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.verify.sides import Fault, Sides, answers, attribute
@@ -96,11 +96,7 @@ def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
         seen.update(half)
         if not half or node.op in (ARGUMENT, RESULT) or node.op in sides.after.library:
             continue
-        types = {
-            key: value.type
-            for key, value in node.attr.items()
-            if value.WhichOneof("value") == "type"
-        }
+        types = types_of(node)
         missing = [
             device for device in _runs_on(node, devices) if not has_kernel(node.op, types, device)
         ]

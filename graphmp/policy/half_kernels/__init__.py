@@ -19,18 +19,20 @@ _OLD, _NEW = "1.15.5", "2.21"
 _Row = Mapping[str, FrozenSet[int]]
 
 
-def has_kernel(op: str, types: Mapping[str, int], device: str) -> bool:
+def has_kernel(op: str, types: Mapping[str, int], device: str, here: bool = False) -> bool:
     """Whether a device has a kernel for an op with these type attributes.
 
     Kernels are those of the running TensorFlow; for bfloat16 the tables of 2.21 count, as 1.15.5
-    lacks most.
+    lacks most, unless the question is what runs here.
 
     Args:
         op: the op's type.
         types: numbers of the DataType enum by attribute.
         device: one of DEVICES.
+        here: whether the graph is to run on this TensorFlow.
     """
-    version = _OLD if tf.__version__.startswith("1.") and BFLOAT16 not in types.values() else _NEW
+    is_old = tf.__version__.startswith("1.") and (here or BFLOAT16 not in types.values())
+    version = _OLD if is_old else _NEW
     rows = _table(version, device).get(op, ())
     return any(
         all(
@@ -38,6 +40,12 @@ def has_kernel(op: str, types: Mapping[str, int], device: str) -> bool:
         )
         for row in rows
     )
+
+
+def types_of(node: tf.NodeDef) -> Dict[str, int]:
+    """The type attributes of a node."""
+    attributes = node.attr.items()
+    return {key: value.type for key, value in attributes if value.WhichOneof("value") == "type"}
 
 
 @functools.lru_cache(maxsize=None)

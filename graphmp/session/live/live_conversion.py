@@ -13,6 +13,7 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.report.coverage import nothing_in_half
+from graphmp.report.kernels_here import missing_kernels
 from graphmp.report.record import Record
 from graphmp.report.report import check_variables
 from graphmp.rewrite.decisions import decided
@@ -115,7 +116,11 @@ def convert(
     known = frozenset(node.name for node in original.graph_def.node)
     results = Earlier(known, {**reused, **clones.names}, digested(after), settling.decided)
     nodes = kept_with(graph, nodes, results).with_clones(clones, after, known)
-    warnings = done.record.warnings + nothing_in_half(after.graph_def, config, done.record)
+    warnings = [
+        *done.record.warnings,
+        *nothing_in_half(after.graph_def, config, done.record),
+        *missing_kernels(after.graph_def),
+    ]
     seconds = time.time() - start
     losses = watched_losses(
         done.record, after, nodes.in_loops, config, lambda name: nodes.stand_ins.named(graph, name)
