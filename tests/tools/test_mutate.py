@@ -282,6 +282,24 @@ def test_rules_of_equivalence(mutate, clipped):
 
 
 @pytest.mark.unit
+def test_a_fault_in_a_graph_that_has_lost_an_initialiser(mutate, clipped):
+    """A collection still names it."""
+
+    def lose(plant):
+        nodes = plant.graph.graph_def.node
+        nodes.remove(next(node for node in nodes if node.name == "dense/bias/Assign"))
+        for node in nodes:
+            node.input[:] = [text for text in node.input if text != "^dense/bias/Assign"]
+
+    lost = module(mutate, "subject").Subject(
+        clipped.name, clipped.original, changed(mutate, clipped, lose)
+    )
+    assert "dense/bias/Assign" in lost.state.initializers
+    planter = module(mutate, "classes").FAULTS["initial_value_changed"]
+    assert planter(lost, random.Random(0)) is not None
+
+
+@pytest.mark.unit
 def test_an_identity_is_the_output_that_it_reads(mutate, clipped):
     """Of a Switch it is there, or dead, with that output, and not with the other one."""
     equivalence = module(mutate, "equivalence")

@@ -117,7 +117,7 @@ def update_attribute_changed(subject: Subject, random: Any) -> Optional[Plant]:
         random,
         [
             *subject.writes,
-            *sorted(name for name in subject.state.initializers if name in subject.view.nodes),
+            *sorted(subject.initializers),
         ],
     )
 

@@ -113,7 +113,7 @@ def _stored(subject: Subject) -> Set[str]:
     )
     saved = [name for name, node in view.nodes.items() if node.op == "SaveV2"]
     return view.ancestors(
-        [*saved, *subject.state.initializers, *restored.intersection(subject.state.writes)],
+        [*saved, *subject.initializers, *restored.intersection(subject.state.writes)],
         control=False,
     )
 

@@ -118,10 +118,7 @@ def hyperparameter_changed(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def initial_value_changed(subject: Subject, random: Any) -> Optional[Plant]:
     """A variable starts with other values."""
-    inits = [
-        name
-        for name in subject.state.initializers
-        if name in subject.before.nodes and len(subject.view.inputs(name)) > 1
-    ]
+    here = subject.initializers & subject.before.nodes.keys()
+    inits = [name for name in here if len(subject.view.inputs(name)) > 1]
     behind = subject.view.ancestors(subject.view.inputs(name)[1].node for name in inits)
     return _one(subject, random, constants(subject, sorted(behind)))

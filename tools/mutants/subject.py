@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -111,6 +111,11 @@ class Subject:
     def state(self) -> State:
         """The writers of each variable."""
         return State(self.converted, self.view, self.defs.get)
+
+    @once
+    def initializers(self) -> FrozenSet[str]:
+        """The nodes that give variables their initial values; a collection may name lost ones."""
+        return self.state.initializers & self.view.nodes.keys()
 
     @once
     def writes(self) -> List[str]:
