@@ -295,8 +295,9 @@ def test_a_fault_in_a_graph_that_has_lost_an_initialiser(mutate, clipped):
         clipped.name, clipped.original, changed(mutate, clipped, lose)
     )
     assert "dense/bias/Assign" in lost.state.initializers
-    planter = module(mutate, "classes").FAULTS["initial_value_changed"]
-    assert planter(lost, random.Random(0)) is not None
+    classes = module(mutate, "classes")
+    classes.load()
+    assert classes.FAULTS["initial_value_changed"](lost, random.Random(0)) is not None
 
 
 @pytest.mark.unit
