@@ -38,8 +38,8 @@ def value_if(finite: Any, new: Any, other: Callable[[Any], Any]) -> Any:
     Args:
         finite: the flag.
         new: the tensor to pass on.
-        other: makes the other tensor of a dead one: a copy of `new` that is there if `finite` is
-            false.
+        other: makes the other tensor. It gets a copy of `new` that is dead if `finite` is true;
+            what it makes has to read that, or be dead then, too.
     """
     dead, taken = tf.raw_ops.Switch(data=new, pred=finite, name="switch")
     return tf.raw_ops.Merge(inputs=[other(dead), taken], name="selected").output

@@ -512,7 +512,10 @@ class _Numbers:
         return tuple(sorted((self._output(found, port) for port in listed), key=str))
 
     def _output(self, found: Dict[str, int], port: Port) -> Any:
-        """The number of an output: of a node's first it is the node's; else its name in a loop."""
+        """The number of an output; the first has its node's number.
+
+        A node that is numbered later, as in a loop, stands for itself.
+        """
         if port.node not in found:
             return port
         number = found[port.node]

@@ -175,12 +175,12 @@ def variable_op(thing: Any) -> Optional[Any]:
 
 
 def variable_in_branch(tensor: Any) -> Optional[Any]:
-    """As `variable_op` of a tensor, also where a conditional lets a write have the variable."""
+    """As `variable_op`, of an input of a write: in a conditional it comes through a Switch."""
     return _source(tensor.op, READS | SWITCHES)
 
 
 def _source(op: Any, through: AbstractSet[str]) -> Optional[Any]:
-    """The variable's op that an op gets its value from by others of some types."""
+    """The variable whose value an op passes on, through ops of some types; else None."""
     while op is not None and op.type in through and op.inputs:
         op = op.inputs[0].op
     return op if op is not None and op.type in VARIABLE_OPS else None

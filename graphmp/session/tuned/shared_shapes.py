@@ -70,9 +70,9 @@ class SharedShapes:
 
 
 def _not_by_chance(graph: Any, tensors: Iterable[Any]) -> List[Any]:
-    """Tensors, and for those that depend on random numbers the nearest before that don't.
+    """The tensors, but in place of one that is computed from random numbers what that is made of.
 
-    Random numbers themselves count among the latter: their shape is given.
+    These are the random numbers, whose shape is given, and tensors that depend on none.
     """
     drawn = [op for op in graph.get_operations() if kind(op.type) == _RANDOM]
     decided = reached(_readers(drawn), lambda op: _readers([op]))
