@@ -47,3 +47,20 @@ def test_a_scale_below_the_floor_counts_as_the_floor(graph):
 def test_nodes_that_show_a_scale(kind, handles, shown):
     row = {"scope": "loss_scale", "kind": kind, "handles": handles}
     assert scales.shown(row) == shown
+
+
+@pytest.mark.parametrize("skips", [(0, 0), (0, 1), (1, 0), (1, 1)], ids=str)
+def test_several_scales_have_skipped_nothing_only_if_none_has(graph, skips):
+    with tf.variable_scope("graphmp", use_resource=True):
+        counts = [
+            tf.get_variable("scale_%d/skipped" % n, (), tf.int64, tf.zeros_initializer())
+            for n in range(2)
+        ]
+    before, after, same = scales.skipped_between([(None, each) for each in counts])
+    with tf.control_dependencies([graph.get_operation_by_name(name) for name in before]):
+        steps = [tf.assign_add(each, skip).op for each, skip in zip(counts, skips)]
+    for name in after:
+        graph.get_operation_by_name(name)._add_control_inputs(steps)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(same) == (not any(skips))

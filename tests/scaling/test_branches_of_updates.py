@@ -227,26 +227,26 @@ def test_what_counts_large_gradients_beside_an_update_is_skipped_with_it(use_res
 
 
 @RESOURCES
-def test_the_other_branch_of_an_update_is_not_skipped_with_it(use_resource):
+@pytest.mark.parametrize("side", [True, False])
+def test_the_other_branch_of_an_update_is_not_skipped_with_it(use_resource, side):
     """Gradients are taken outside, and overflow where the branch isn't taken."""
 
     def build():
         x, flag = vectors(), tf.placeholder(tf.bool, (), "flag")
         loss = tf.placeholder(tf.float32, (), "factor") * square(net(x))
         gradients, idle = sgd().compute_gradients(loss), count("idle", use_resource)
-        train = tf.cond(
-            flag,
+        branches = [
             lambda: tf.group(sgd().apply_gradients(gradients)),
             lambda: tf.group(tf.assign_add(idle, 1)),
-        )
-        tf.group(train, name="train")
+        ]
+        tf.group(tf.cond(flag, *(branches if side else branches[::-1])), name="train")
 
     found, report = steps(
         build,
         [
             {"x:0": X, "factor:0": factor, "flag:0": flag}
             for factor in (1, np.inf)
-            for flag in (True, False)
+            for flag in (side, not side)
         ],
     )
     assert found == ["net", "idle", "", "idle"] and failed(report) == []

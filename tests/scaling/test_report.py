@@ -127,6 +127,17 @@ def test_a_loss_may_be_named_by_a_copy_of_it():
     assert [loss["loss"] for loss in converted.report["losses"]] == [["loss"]]
 
 
+@pytest.mark.unit
+def test_what_is_computed_from_a_loss_does_not_name_it():
+    def build():
+        loss = square(two_layers(vectors()))
+        tf.sqrt(loss, name="root")
+        sgd().minimize(loss, name="train")
+
+    with pytest.raises(GraphmpError, match="--loss=root:0: no gradient code starts there"):
+        graphmp.convert(built(build), loss="root:0")
+
+
 def test_a_scope_that_names_do_not_tell_is_taken_where_it_is_given():
     """Gradient code written by hand: that of a matmul, by its weights."""
 

@@ -12,6 +12,7 @@ from graphmp.graph.structure.view import Port
 from graphmp.scaling.losses.scopes import gradient_scope
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.tf_hooks.op_defs import OpDefs
+from tests.support.control_flow import control_flow
 from tests.support.painting import graph
 
 pytestmark = pytest.mark.unit
@@ -142,6 +143,28 @@ def test_the_result_of_an_inner_loop_is_inside_the_outer_one():
     exits = {n.name: built.loops(n.name) for n in meta_graph.graph_def.node if n.op == "Exit"}
     assert {len(path) for path in exits.values()} == {0, 1}
     assert {path for path in exits.values() if path} == {built.loops("outer/turned")}
+
+
+def test_a_loop_requires_the_sides_between_it_and_the_loop_around_it():
+    """Three loops, each in a branch of the one around it."""
+
+    def nest(depth, flags, value):
+        def turn(i, x):
+            if depth == 3:
+                return i + 1, 2 * x
+            return i + 1, tf.cond(flags[depth], lambda: nest(depth + 1, flags, x), lambda: x)
+
+        return tf.while_loop(lambda i, _: i < 2, turn, [0, value], name="loop%d" % depth)[1]
+
+    with control_flow(functions=False), tf.Graph().as_default() as nested:
+        flags = [tf.placeholder(tf.bool, (), "flag%d" % depth) for depth in range(3)]
+        tf.cond(flags[0], lambda: nest(1, flags, tf.constant(1.0)), lambda: tf.constant(0.0))
+        meta_graph = tf.train.export_meta_graph(graph=nested)
+    built = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph))
+    paths = sorted(built.loop_conditions, key=len)
+    required = [built.sides_of_loop(path) for path in paths]
+    assert [len(path) for path in paths] == [1, 2, 3] and len(set(required)) == 3
+    assert [len(sides) for sides in required] == [1, 1, 1]
 
 
 def test_the_model_of_a_loop_is_not_between_the_gradients_of_two_turns():
