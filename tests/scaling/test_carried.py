@@ -685,6 +685,12 @@ def test_the_loss_is_named(shape):
 
 
 @pytest.mark.unit
+def test_that_gradients_are_taken_in_a_loop_is_said():
+    (row,) = conversion(mapped, compute_dtype="float16", loss_scale="dynamic").report["losses"]
+    assert row["in_loop"]
+
+
+@pytest.mark.unit
 def test_what_is_handed_to_functions_has_its_reason():
     converted = conversion(in_functions(mapped), compute_dtype="float32", loss_scale=1024.0)
     reasons = {

@@ -127,6 +127,22 @@ def test_a_save_op_is_left_alone_where_nothing_restores():
 
 
 @pytest.mark.unit
+def test_every_saver_of_a_trained_variable_saves_the_scale_and_no_other():
+    with tf.Graph().as_default():
+        step = tf.train.create_global_step()
+        sgd().minimize(square(two_layers(vectors())), name="train")
+        weights = tf.trainable_variables()
+        for variables in (weights, weights[:1], [step], [step, weights[0]]):
+            tf.train.Saver(variables)
+        nodes = {node.name: node for node in converted(tf.train.export_meta_graph()).graph_def.node}
+    names = [
+        tf.make_ndarray(nodes[nodes[scope + "/SaveV2"].input[1]].attr["value"].tensor).tolist()
+        for scope in ("save", "save_1", "save_2", "save_3")
+    ]
+    assert [SCALE.encode() in each for each in names] == [True, True, False, True]
+
+
+@pytest.mark.unit
 def test_the_scale_is_initialised_with_all_trained_variables_and_by_nothing_more():
     """Not by ops that initialise only some, nor by others than groups.
 

@@ -140,6 +140,36 @@ def test_the_finite_check_comes_before_the_clip():
         assert changed(before, state(sess)) == OWN[1:]
 
 
+def test_gradient_code_of_another_loss_reads_what_is_not_clipped_yet():
+    """The gradients of the second loss are computed with one of the first."""
+
+    def build():
+        tf.set_random_seed(1)
+        x, factor = vectors(), tf.placeholder(tf.float32, (), "factor")
+        v, w = tf.get_variable("v", (12, 1)), tf.get_variable("w", (12, 1))
+        first, second = (tf.train.GradientDescentOptimizer(rate) for rate in (1e-3, 1.0))
+        gradient = tf.gradients(square(tf.matmul(x, v)) * factor, v)[0]
+        target = tf.reduce_mean(tf.stop_gradient(gradient))
+        train = first.apply_gradients([(gradient, v)])
+        tf.group(
+            train,
+            second.minimize(square(tf.matmul(x, w) - target, "other"), var_list=[w]),
+            name="train",
+        )
+        tf.global_variables_initializer()
+
+    meta_graph = built(build)
+    feed = {"x:0": FEED["x:0"], "factor:0": 1e3}
+    start, plain = trained(meta_graph, steps=1, feed=feed, as_written=True)
+    converted = graphmp.convert(meta_graph, compute_dtype="float32", clip_norm=0.5).meta_graph
+    after = trained(converted, steps=1, start=start, feed=feed, as_written=True)[1]
+    unclipped, clipped = plain["w"] - start["w"], after["w"] - start["w"]
+    assert np.linalg.norm(unclipped) > 1.0 and abs(np.linalg.norm(clipped) - 0.5) < 1e-4
+    np.testing.assert_allclose(
+        clipped / 0.5, unclipped / np.linalg.norm(unclipped), rtol=1e-4, atol=1e-6
+    )
+
+
 @pytest.mark.unit
 def test_each_loss_is_clipped_by_itself():
     meta_graph = tf.train.export_meta_graph(graph=shaped("one_loss_with_two_optimizers"))

@@ -316,6 +316,22 @@ def test_losses_of_renamed_graphs(name):
     ) == found(meta_graph)
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize("name", ["gan", "gan_in_turn"])
+@pytest.mark.parametrize("scope", ["D/gradients", "G/gradients"])
+def test_gradient_code_is_found_beside_code_that_names_tell(name, scope):
+    """As of a graph that a part without names was imported into; and if that waits for the rest."""
+    meta_graph = exported(name)
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    names = {old: new for old, new in names.items() if old.startswith(scope + "/")}
+    losses = losses_of(renamed(meta_graph, names))[1]
+    assert sorted(len(loss.gradients) for loss in losses) == [4, 4]
+    assert sorted(name for loss in losses for s in loss.scopes for name in s.losses) == [
+        "D/loss",
+        "G/loss",
+    ]
+
+
 @pytest.mark.parametrize("name", sorted(set(SHAPES) - AS_ONE_CALL))
 def test_renamed_graphs_are_converted_alike(name):
     meta_graph = exported(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -10,6 +12,7 @@ from graphmp.loss_scale.gradients import SMALL
 from tests.support.painting import built
 from tests.support.scaled import changed, session
 from tests.support.training import state
+from tests.support.training_graphs import sgd, square, vectors
 
 OWN = "graphmp/moving_averages/"
 
@@ -74,6 +77,26 @@ def test_a_step_that_is_not_skipped_computes_no_value_of_a_skipped_one():
         selected = {name for name in names if name.endswith("/selected")}  # two of them beta powers
         assert len(selected) == 6 and not {name for name in names if name.endswith("/zeros")}
         assert changed(before, state(sess))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("nd", [False, True])
+def test_a_skipped_step_reads_the_rows_that_it_would_have_written_alone(nd):
+    """Not all of a large table."""
+
+    def build():
+        x, ids = vectors(), tf.placeholder(tf.int32, (8, 1) if nd else (8,), "ids")
+        table = tf.get_variable("table", (1000, 4), trainable=False, use_resource=True)
+        y = tf.matmul(x, tf.get_variable("w", (12, 4)))
+        write = tf.scatter_nd_update if nd else tf.scatter_update
+        tf.group(sgd().minimize(square(y)), write(table, ids, y), name="train")
+
+    original = built(build)
+    before, after = (
+        collections.Counter(node.op for node in graph.graph_def.node if "table" in node.input)
+        for graph in (original, graphmp.convert(original).meta_graph)
+    )
+    assert after - before == {"ResourceGatherNd" if nd else "ResourceGather": 1}
 
 
 @pytest.mark.parametrize("place", range(4))

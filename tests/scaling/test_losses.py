@@ -220,3 +220,18 @@ def test_steps_on_two_devices_that_one_group_waits_for_are_one_loss():
 
     (loss,) = found(built(build))
     assert loss.scopes == ["gradients", "gradients_1"]
+
+
+@pytest.mark.parametrize("through", [False, True])
+def test_a_step_of_sam_is_one_loss_unless_it_is_differentiated(through):
+    """Gradients at `w` move `w` uphill; those computed there are applied."""
+
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 4))
+        (uphill,) = tf.gradients(square(tf.matmul(x, w), "here"), [w])
+        there = w + (uphill if through else tf.stop_gradient(uphill))
+        (gradient,) = tf.gradients(square(tf.matmul(x, there), "there"), [w if through else there])
+        sgd().apply_gradients([(gradient, w)], name="train")
+
+    (loss,) = found(built(build))
+    assert loss.scopes == ["gradients", "gradients_1"][through:]

@@ -1,4 +1,7 @@
-"""The cases that `tests/slow.txt` and `tests/slow_measured.txt` leave to --slow."""
+"""The cases that `tests/slow.txt` and `tests/slow_measured.txt` leave to --slow.
+
+No case that `tests/kept.txt` names.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +52,8 @@ def names(path: pathlib.Path) -> List[str]:
 
 def mark_slow(items: Iterable[Any]) -> None:
     """Mark the other cases as slow."""
-    shares, measured = table(), set(names(MEASURED))
-    for item in items:
+    shares, measured, kept = table(), set(names(MEASURED)), set(names(KEPT))
+    for item in (item for item in items if item.nodeid not in kept):
         test = item.nodeid.split("[")[0]
         share = shares.get(item.nodeid, shares.get(test))
         if not measured.isdisjoint((item.nodeid, test)) or (
