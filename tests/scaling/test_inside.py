@@ -650,6 +650,24 @@ def test_a_loop_that_ends_by_a_flag_is_scaled():
 
 
 @pytest.mark.unit
+def test_any_variable_of_a_loop_may_wait_for_the_updates():
+    """The first one doesn't."""
+
+    def build():
+        model = Model()
+
+        def body(doubled, i):
+            doubled *= 2
+            with tf.control_dependencies(model.step(model.x, model.factors[i])):
+                return doubled, i + 1
+
+        tf.while_loop(lambda _, i: i < 5, body, [1, 0])
+
+    report = graphmp.convert(built(build), compute_dtype="float32").report
+    assert report["warnings"] == [] and [row["in_loop"] for row in report["losses"]] == [True]
+
+
+@pytest.mark.unit
 def test_a_loop_whose_gradients_leave_a_loop_in_it_is_scaled():
     def build():
         w = tf.get_variable("w", (12, 12))

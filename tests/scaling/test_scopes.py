@@ -60,6 +60,17 @@ def test_zeros_and_ones_elsewhere_are_no_seeds():
     assert found == ["gradients/Fill"]
 
 
+def test_nor_are_those_of_gradient_code_without_a_scope():
+    meta_graph = graph(
+        *FORWARD, *(line.replace("gradients/", "") for line in SEED),
+        "y_grad/OnesLike OnesLike y", "y_grad/mul Mul y_grad/TanhGrad y_grad/OnesLike",
+        "y_grad/TanhGrad TanhGrad y Fill",
+        **{name.replace("gradients/", ""): value for name, value in CONSTANTS.items()}
+    )  # fmt: skip
+    built = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph))
+    assert gradient_scope(built, "", built.code[""]).seeds == (Port("Fill", 0),)
+
+
 def test_gradients_that_start_from_a_value_outside():
     """As TensorFlow read `grad_ys` before it copied them.
 
