@@ -691,6 +691,12 @@ def test_that_gradients_are_taken_in_a_loop_is_said():
 
 
 @pytest.mark.unit
+def test_gradients_of_a_loop_are_clipped_without_a_scale_too():
+    report = conversion(mapped, compute_dtype="float32", loss_scale="none", clip_norm=1.0).report
+    assert [bool(row["clip"]) for row in report["losses"]] == [True] and not report["warnings"]
+
+
+@pytest.mark.unit
 def test_what_is_handed_to_functions_has_its_reason():
     converted = conversion(in_functions(mapped), compute_dtype="float32", loss_scale=1024.0)
     reasons = {

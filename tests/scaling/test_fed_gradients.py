@@ -10,12 +10,18 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.config import Config
+from graphmp.graph.structure.gradient_record import valid
 from graphmp.scaling.losses import fed_gradients, training_graph
+from graphmp.scaling.losses.losses import find_losses
+from graphmp.scaling.losses.training_graph import TrainingGraph
+from graphmp.tf_hooks.gradient_calls import noted
+from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support.loss_scaling import FEED
 from tests.support.painting import built
 from tests.support.scaled import losses_of, session
 from tests.support.training import state
-from tests.support.training_graphs import sgd, square, vectors
+from tests.support.training_graphs import net, sgd, square, vectors
 
 
 def of_one_use(w):
@@ -121,3 +127,21 @@ def test_of_the_gradients_on_record_those_of_the_fed_variable_count(graph):
     sgd().apply_gradients([(tf.placeholder(tf.float32, w.shape), w)])
     (loss,) = graphmp.convert(graph).report["losses"]
     assert loss["gradients"] == [gradients[1].op.name]
+
+
+@pytest.mark.unit
+def test_of_recorded_gradients_those_by_an_input_belong_to_no_variable():
+    """They are taken beside those that are fed to another copy's update."""
+    with tf.Graph().as_default() as graph:
+        x = vectors()
+        net(x, "shared")
+        shared = tf.trainable_variables()
+        loss = square(net(x, "worker"))
+        tf.gradients(loss, [x, *tf.trainable_variables("worker")])
+        fed = [tf.placeholder(tf.float32, v.shape) for v in shared]
+        sgd().apply_gradients(zip(fed, shared), name="train")
+    meta_graph = tf.train.export_meta_graph(graph=graph)
+    calls = valid(noted(graph), meta_graph.graph_def.node)
+    read = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph), calls)
+    (found,) = find_losses(read, Config.make())
+    assert calls and len(found.gradients) == len(shared)

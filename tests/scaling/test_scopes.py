@@ -85,6 +85,18 @@ def test_gradients_that_start_from_a_value_outside():
     assert found == ["given"]
 
 
+def test_a_value_at_which_two_calls_start_is_a_seed_of_each():
+    scope = scope_of(
+        *FORWARD, "z Sigmoid x", "shape Const", "given Placeholder dtype=float32",
+        "gradients/y_grad/Reshape Reshape given shape",
+        "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/Reshape",
+        "gradients_1/z_grad/Reshape Reshape given shape",
+        "gradients_1/z_grad/SigmoidGrad SigmoidGrad z gradients_1/z_grad/Reshape",
+        shape=np.array([4], np.int32)
+    )  # fmt: skip
+    assert scope.seeds == (Port("given", 0),) and scope.losses == ("y",)
+
+
 def test_what_lies_between_two_parts_of_gradient_code_belongs_to_it():
     """Such as a custom gradient with its own scope; nodes that only read gradients don't belong."""
     scope = scope_of(

@@ -428,3 +428,20 @@ def test_a_write_that_is_fetched_alone_waits_for_no_input_of_a_loop():
     graph, losses = losses_of(built(build))
     step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), False)
     assert step.by_value == {"Assign": ("Assign",), "Assign_1": ("Assign", "Assign_1")}
+
+
+def test_a_copy_of_statistics_behind_an_update_goes_by_its_loss():
+    """Though nothing orders it after the statistics."""
+
+    def build():
+        x = vectors()
+        mean, kept = (tf.get_variable(name, (), trainable=False) for name in ("mean", "kept"))
+        features = mean.assign(tf.reduce_mean(x))
+        train = sgd().minimize(square(tf.matmul(x, tf.get_variable("w", (12, 1)))))
+        with tf.control_dependencies([train]):
+            copied = kept.assign(2.0 * mean)
+        with tf.control_dependencies([copied]):
+            tf.group(features, name="train")
+
+    plan = Plan(built(build))
+    assert "kept" in plan.by_loss and "kept" not in plan.by_value
