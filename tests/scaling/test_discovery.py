@@ -16,11 +16,12 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.tf_hooks.op_defs import OpDefs
+from tests.support.control_flow import control_flow
 from tests.support.corpus import corpus_graphs
 from tests.support.proved import open_claims
 from tests.support.renaming import conversion, random_names, renamed
 from tests.support.scaled import losses_of, shaped
-from tests.support.structure import of_op
+from tests.support.structure import TF2, of_op
 from tests.support.training_graphs import SHAPES
 
 pytestmark = pytest.mark.unit
@@ -300,6 +301,33 @@ def test_a_node_is_gradient_code_of_one_call_though_both_are_its_factors(graph):
     _, other = unnamed(graph)
     code = TrainingGraph(other, Config.make(), OpDefs(other)).code
     assert len(code) == 2 and set.intersection(*code.values()) == set()
+
+
+def in_branches(h, x, w):
+    return tf.cond(h[0, 0] > 0, lambda: tf.matmul(h, w), lambda: tf.matmul(h, 2.0 * w))
+
+
+LOOPS = {
+    "one product": lambda h, x, w: h + tf.matmul(x, w),
+    "two weights": lambda h, x, w: tf.tanh(tf.matmul(h, w)) + tf.matmul(x, 2.0 * w),
+    "two products": lambda h, x, w: tf.tanh(tf.matmul(tf.matmul(h, w), w)),
+    "in branches": in_branches,
+}
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+@pytest.mark.parametrize("turn", LOOPS.values(), ids=LOOPS)
+def test_gradients_by_a_weight_of_a_loop_alone(graph, turn, use_resource):
+    """What its matmuls read enters a loop forward and backward, or waits on a stack."""
+    if turn is in_branches and use_resource and not TF2:
+        pytest.skip("TensorFlow 1.15.5 takes no gradient of it")
+    x = tf.placeholder(tf.float32, [12, 12])
+    w = tf.get_variable("w", [12, 12], use_resource=use_resource)
+    with control_flow(functions=False):
+        _, y = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, turn(h, x, w)), [0, x])
+    step(tf.reduce_mean(tf.square(y)), [w])
+    meta_graph, other = unnamed(graph)
+    assert found(other) == found(meta_graph) and len(found(meta_graph)) == 1
 
 
 def exported(name):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, List, Optional, Tuple
+from typing import AbstractSet, Dict, List, Optional, Set, Tuple
 
 from graphmp.graph.structure.view import Port
 from graphmp.once import once
 from graphmp.policy.homogeneity import rule
-from graphmp.policy.op_sets import ENTERS
+from graphmp.policy.op_sets import ENTERS, POPS, PUSHES, SWITCHES
 from graphmp.policy.traits import KEEPS_VALUES
 from graphmp.scaling.losses.discovery.searched import SearchedGraph
 
@@ -99,7 +99,22 @@ class BackwardProducts:
         return None if transposes is None else (slot == 0) ^ node.attr[transposes[slot]].b
 
     def _source(self, port: Port) -> Port:
-        """The value that an output is a copy of."""
-        while self._graph.op(port.node) in KEEPS_VALUES | ENTERS and self._graph.carried(port.node):
-            port = self._view.inputs(port.node)[0]
+        """The value that an output is a copy of, or was before it waited on a stack."""
+        seen: Set[Port] = set()
+        while port not in seen:
+            seen.add(port)
+            op, inputs = self._graph.op(port.node), self._view.inputs(port.node)
+            if op in POPS:
+                port = self._pushed.get(self._stack(inputs[0]), port)
+            elif op in KEEPS_VALUES | ENTERS and self._graph.carried(port.node):
+                port = inputs[0]
         return port
+
+    def _stack(self, handle: Port) -> str:
+        return self._view.behind(handle, ENTERS | SWITCHES | {"Identity"}).node
+
+    @once
+    def _pushed(self) -> Dict[str, Port]:
+        """The value that is pushed on each stack."""
+        pushes = (name for name, node in self._view.nodes.items() if node.op in PUSHES)
+        return {self._stack(inputs[0]): inputs[1] for inputs in map(self._view.inputs, pushes)}
