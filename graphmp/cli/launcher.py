@@ -8,24 +8,25 @@ conversion and one at the end.
 from __future__ import annotations
 
 import atexit
-import collections
 import json
 import multiprocessing.spawn
 import os
 import pathlib
 import runpy
 import sys
+import threading
 import traceback
 import warnings
 import weakref
 from types import TracebackType
-from typing import Any, Dict, List, Optional, Tuple, Type
+from typing import Any, Dict, Optional, Tuple, Type
 
 import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp import legacy
 from graphmp.cli import children
+from graphmp.cli.announced import announced
 from graphmp.cli.closing import Closing
 from graphmp.compare.api import compare
 from graphmp.config import Config
@@ -37,7 +38,6 @@ from graphmp.errors import GraphmpError
 from graphmp.executed.apart import verified_apart
 from graphmp.graph.io.stored import stored
 from graphmp.legacy import unfit
-from graphmp.report import facts
 from graphmp.report.report import make_report, sha256
 from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.live_conversion import LiveConversion
@@ -133,39 +133,11 @@ class Run(Observer):
 
     def converted(self, live: LiveGraph) -> None:
         found = live.converted
-        assert (
-            found is not None and found.original is not None and found.meta_graph is not None
-        )  # this is what is reported
-        if found.record.left_as_it_is:
-            self._after_conversion(live, found)
-            return
-        cover = facts.coverage(found.meta_graph.graph_def)
-        casts = facts.casts(found.meta_graph.graph_def) - facts.casts(found.original.graph_def)
-        text = "converted %s nodes in %.1f s: %d of %d matmuls and convolutions in %s, %d casts; %s"
-        nodes = format(len(found.original.graph_def.node), ",")
-        scales = "loss scale " + scales_in_words(found.record.scales)
-        values = (
-            nodes,
-            found.seconds,
-            facts.computed_in(self.config.compute_dtype, cover),
-            cover["tensor_core_ops"],
-            self.config.compute_dtype,
-            casts,
-            scales,
-        )
-        self._say(text % values)
-        half = any(facts.half_ops(found.meta_graph.graph_def).values())
-        if (
-            half
-            and self.config.compute_dtype == "float16"
-            and not self._converted
-            and not tf.config.experimental.list_physical_devices("GPU")
-        ):
-            other = (
-                "; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else ""
-            )  # 1.15's CPU has no convolutions for it
-            self._say("no GPU here: this CPU emulates float16, slowly" + other)
-        self._converted = True
+        assert found is not None  # this is what is reported
+        if not found.record.left_as_it_is:
+            for text in announced(found, self.config, first=not self._converted):
+                self._say(text)
+            self._converted = True
         self._after_conversion(live, found)
 
     def _after_conversion(self, live: LiveGraph, found: LiveConversion) -> None:
@@ -283,6 +255,11 @@ class Run(Observer):
         if self._as_version_1 and not self._written.asks_for_version_1 and tf.__version__ > "2":
             self._say(unfit.ran_as_version_1(self._spec["name"]))
 
+    def raised_in_thread(self, original: Any, error: Any) -> None:
+        """A thread of the script failed: that may be why nothing was trained."""
+        self._raised = True
+        original(error)
+
     def _note(self, session: Any) -> None:
         if os.getpid() == self._process:
             self._closing.note(session)
@@ -321,19 +298,6 @@ class Run(Observer):
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # at its end Python flushes it
 
 
-def scales_in_words(rows: List[Dict[str, Any]]) -> str:
-    """Each initial value once: two losses often start alike."""
-    starts = [
-        "%s %s %g" % (row["kind"], "from" if row["kind"] == "dynamic" else "at", row["initial"])
-        for row in rows
-    ]
-    texts = [
-        "%s for each of %d losses" % (start, count) if count > 1 else start
-        for start, count in collections.Counter(starts).items()
-    ]
-    return ", ".join(texts) or "none"
-
-
 def main(spec: Dict[str, Any]) -> None:
     """Run a script or module by a spec of `graphmp run`.
 
@@ -361,6 +325,8 @@ def _begun(spec: Dict[str, Any]) -> Run:
         warnings.filterwarnings("ignore", message="`tf[.].*is deprecated")
     run = Run(spec)
     sys.excepthook = run.raised
+    if sys.version_info >= (3, 8):
+        patch.wrap(threading, "excepthook", run.raised_in_thread)
     run.begin()
     return run
 

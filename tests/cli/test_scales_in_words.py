@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphmp.cli.launcher import scales_in_words
+from graphmp.cli.announced import scales_in_words
 
 pytestmark = pytest.mark.unit
 

@@ -5,6 +5,8 @@ One line says what it is and what to do.
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -102,6 +104,18 @@ def test_sessions_that_train_nothing(forks, net_folder):
     ended = forks.run("train.py")
     assert ended.said[1].startswith("warning GMP120: sessions ran, and none of their runs wrote")
     assert ended.said[-1] == "nothing was trained in this process"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 8), reason="threads have no excepthook before")
+def test_a_thread_that_failed_says_itself_why_nothing_was_trained(forks, tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import threading\nimport tensorflow.compat.v1 as tf\n"
+        "with tf.Graph().as_default(), tf.Session() as s: s.run(tf.constant(1))\n"
+        "worker = threading.Thread(target=lambda: 1 / 0)\nworker.start()\nworker.join()\n"
+    )
+    ended = forks.run(str(tmp_path / "train.py"))
+    assert "ZeroDivisionError" in ended.err
+    assert ended.said[1:] == ["nothing was trained in this process"]
 
 
 BY_HAND = """
