@@ -69,6 +69,14 @@ def step_time(rounds: Rounds) -> float:
     return math.exp(float(np.mean(_logarithms(rounds))))
 
 
+def typical_time(rounds: Rounds) -> float:
+    """Seconds of a step: the median of the rounds' medians.
+
+    Other work during a few rounds doesn't change it.
+    """
+    return float(np.median([np.median(steps) for steps in rounds]))
+
+
 def speedup(slow: Rounds, fast: Rounds) -> Ratio:
     """The speed-up of `fast` against `slow`: the quotient of their step times.
 

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.bench.timing import schedule
 from graphmp.bench.tune.regions import HalfPart, narrowed
 from graphmp.graph.structure.view import GraphView
-from graphmp.timings import Rounds, speedup, step_time
+from graphmp.timings import Rounds, speedup, typical_time
 from graphmp.tuning.costs import BYTES, FLOAT32, REGIONS, TUNED, Costs
 
 DIFFERS = 0.1  # of a speed-up: a prediction further from the timed steps isn't relied on
@@ -85,7 +85,7 @@ class Halving:
     def settled(self) -> Tuple[str, Tuple[str, ...]]:
         """The placement that is kept if regions were found, and its nodes in float32."""
         both = self.rounds
-        slower = FLOAT32 in both and step_time(both[REGIONS]) > step_time(both[FLOAT32])
+        slower = FLOAT32 in both and typical_time(both[REGIONS]) > typical_time(both[FLOAT32])
         if slower or self.nodes == self._all:
             return FLOAT32, ()
         return self.base, tuple(sorted(self.nodes))

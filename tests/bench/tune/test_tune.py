@@ -170,6 +170,7 @@ def test_a_graph_that_is_half_already_is_refused_before_any_work(local, tmp_path
         ({"float32": [[4.0], [4.1]], "bytes": [[5.2], [5.3]], "tuned": [[5.0], [5.1]]}, "float32"),
         ({"float32": [[4.0], [4.1]], "bytes": [[3.2], [3.3]], "tuned": [[5.0], [5.1]]}, "bytes"),
         ({"float32": [[4.0], [9.0]], "bytes": [[9.0], [4.0]], "tuned": [[5.0], [5.1]]}, "tuned"),
+        ({"float32": [[4.0], [9.0], [4.1]], "tuned": [[5.0], [5.1], [5.0]]}, "float32"),
         ({"float32": [[4.0]], "tuned": [[5.0]]}, "float32"),
         ({"float32": [[4.0]], "tuned": [[4.0]]}, "tuned"),
     ],
