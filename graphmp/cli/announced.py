@@ -1,4 +1,4 @@
-"""What `graphmp run` says of a conversion."""
+"""Lines of `graphmp run` about a conversion."""
 
 from __future__ import annotations
 
