@@ -303,6 +303,20 @@ def test_a_node_is_gradient_code_of_one_call_though_both_are_its_factors(graph):
     assert len(code) == 2 and set.intersection(*code.values()) == set()
 
 
+def test_what_gradient_code_computes_from_values_alone_belongs_to_their_op(graph):
+    """The sigmoid in the gradient of a softplus."""
+    x, w = tf.placeholder(tf.float32, [4, 8], "x"), tf.get_variable("w", [8, 6])
+    y = tf.nn.softplus(tf.matmul(x, w), name="y")
+    step(tf.reduce_mean(tf.square(y)), [w])
+    meta_graph = tf.train.export_meta_graph(graph=graph)
+    meta_graph.ClearField("collection_def")
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    other = renamed(meta_graph, names)
+    read = TrainingGraph(other, Config.make(), OpDefs(other))
+    (sigmoid,) = of_op(other, "Sigmoid")
+    assert read.differentiated(sigmoid.name) == names["y"]
+
+
 def in_branches(h, x, w):
     return tf.cond(h[0, 0] > 0, lambda: tf.matmul(h, w), lambda: tf.matmul(h, 2.0 * w))
 

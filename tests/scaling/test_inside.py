@@ -650,6 +650,26 @@ def test_a_loop_that_ends_by_a_flag_is_scaled():
 
 
 @pytest.mark.unit
+def test_two_groups_of_updates_in_a_function_are_two_losses():
+    def build():
+        x = vectors()
+        weights = [tf.get_variable(name, (12, 4), use_resource=True) for name in ("a", "b")]
+
+        @Defun(tf.float32)
+        def step(x):
+            x.set_shape((8, 12))
+            for w in weights:
+                read = w.read_value()
+                (gradient,) = tf.gradients(square(tf.matmul(x, read)), [read])
+                tf.group(w.assign_sub(0.1 * gradient).op, tf.no_op())
+            return tf.reduce_sum(x)
+
+        tf.identity(step(x), name="train")
+
+    assert len(graphmp.convert(built(build), compute_dtype="float32").report["losses"]) == 2
+
+
+@pytest.mark.unit
 def test_any_variable_of_a_loop_may_wait_for_the_updates():
     """The first one doesn't."""
 
