@@ -134,6 +134,11 @@ class Config:
         )
 
     @property
+    def names_gradients(self) -> bool:
+        """Whether a flag names gradient code of the main graph."""
+        return bool(self.loss or self.gradient_scope)
+
+    @property
     def for_built_graphs(self) -> str:
         """The first flag that only the rewrite supports, for built graphs; or empty."""
         return self.names_training or next(

@@ -685,6 +685,17 @@ def test_the_loss_is_named(shape):
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("shape", [mapped, legacy, called], ids=lambda shape: shape.__name__)
+def test_the_op_that_trains_may_be_named(shape):
+    found, named = (
+        conversion(shape, compute_dtype="float32", loss_scale=1024.0, **options)
+        for options in ({}, {"train_op": "train"})
+    )
+    assert named.report["losses"] == found.report["losses"] != []
+    assert named.report["warnings"] == found.report["warnings"] == []
+
+
+@pytest.mark.unit
 def test_that_gradients_are_taken_in_a_loop_is_said():
     (row,) = conversion(mapped, compute_dtype="float16", loss_scale="dynamic").report["losses"]
     assert row["in_loop"]

@@ -10,6 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from tests.support.control_flow import control_flow
 from tests.support.painting import built
 from tests.support.proved import open_claims
 from tests.support.scaled import changed, session, trained
@@ -133,6 +134,30 @@ def nested(g):
 @pytest.mark.parametrize("backward", [*sorted(BACKWARD), "nested"])
 def test_custom_gradients_in_loops_see_what_they_saw(backward):
     meta_graph = in_a_loop({**BACKWARD, "nested": nested}[backward])
+    converted = graphmp.convert(meta_graph, compute_dtype="float32", loss_scale=1024)
+    assert converted.report["warnings"] == []
+    start, expected = trained(meta_graph, feed=FEED, as_written=True)
+    _, found = trained(converted.meta_graph, start=start, feed=FEED, as_written=True)
+    same_updates(start, expected, found)
+
+
+def test_rows_of_gradients_leave_a_loop_of_functions_as_they_entered_it():
+    """The gradient of the rows that a loop reads is a list beside sums that are scaled again."""
+
+    @tf.custom_gradient
+    def layer(x):
+        return tf.identity(x), BACKWARD["normalised"]
+
+    def build():
+        tf.set_random_seed(1)
+        w = tf.get_variable("w", (12, 12))
+        with control_flow(functions=True):
+            rows = tf.layers.dense(vectors(), 12, use_bias=False)
+            y = tf.map_fn(lambda row: layer(tf.tanh(tf.matmul(row[None], w))), rows)
+            tf.train.GradientDescentOptimizer(0.1).minimize(square(y), name="train")
+        tf.global_variables_initializer()
+
+    meta_graph = built(build)
     converted = graphmp.convert(meta_graph, compute_dtype="float32", loss_scale=1024)
     assert converted.report["warnings"] == []
     start, expected = trained(meta_graph, feed=FEED, as_written=True)

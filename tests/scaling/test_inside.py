@@ -650,6 +650,28 @@ def test_a_loop_that_ends_by_a_flag_is_scaled():
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("names", [["one"], ["other"], ["one", "other"]], ids=str)
+def test_of_functions_that_train_those_behind_named_ops_are_scaled(names):
+    def step(w, x):
+        x.set_shape((8, 12))
+        read = w.read_value()
+        (gradient,) = tf.gradients(square(tf.matmul(x, read)), [read])
+        with tf.control_dependencies([w.assign_sub(0.1 * gradient).op]):
+            return tf.reduce_sum(x)
+
+    def build():
+        x = vectors()
+        for name in ("one", "other"):
+            w = tf.get_variable(name + "_weights", (12, 4), use_resource=True)
+            function = Defun(tf.float32, func_name=name + "_step")(functools.partial(step, w))
+            tf.identity(function(x), name=name)
+
+    report = graphmp.convert(built(build), compute_dtype="float32", train_op=names).report
+    scopes = [row["gradient_scope"] for row in report["losses"]]
+    assert scopes == ["library/%s_step/gradients" % name for name in names]
+
+
+@pytest.mark.unit
 def test_two_groups_of_updates_in_a_function_are_two_losses():
     def build():
         x = vectors()

@@ -36,7 +36,7 @@ def find_losses(graph: TrainingGraph, config: Config) -> List[Loss]:
     Raises:
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that doesn't exist.
     """
-    chosen = _chosen_updates(graph, config)
+    chosen = chosen_updates(graph, config)
     scopes = [
         gradient_scope(graph, scope, nodes)
         for scope, nodes in graph.code.items()
@@ -70,8 +70,12 @@ def find_losses(graph: TrainingGraph, config: Config) -> List[Loss]:
     )
 
 
-def _chosen_updates(graph: TrainingGraph, config: Config) -> Optional[AbstractSet[str]]:
-    """The writes behind --train_op; None if all count."""
+def chosen_updates(graph: TrainingGraph, config: Config) -> Optional[AbstractSet[str]]:
+    """The nodes behind --train_op; None if all writes count.
+
+    Raises:
+        GraphmpError: GMP002 for an op that doesn't exist.
+    """
     names = [parse_input(name.lstrip("^")).node for name in config.train_op]
     for name in names:
         if name not in graph.view.nodes:

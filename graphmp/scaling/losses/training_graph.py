@@ -110,7 +110,7 @@ class TrainingGraph:
         self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
         self.returning = (
             {}
-            if ends or config.names_training or not self.functions
+            if ends or config.names_gradients or not self.functions
             else self._returning(config, inside)
         )
         self.gradients |= self.returning.keys()

@@ -25,7 +25,7 @@ from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import CHOICES
 from graphmp.scaling.losses.inside import OpenBody, opened
-from graphmp.scaling.losses.losses import find_losses
+from graphmp.scaling.losses.losses import chosen_updates, find_losses
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.returned import Threads
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -57,16 +57,17 @@ def steps_inside(
     writing = _writing(graph)
     called = (
         called_functions(graph.meta_graph.graph_def)
-        if writing and not config.names_training
+        if writing and not config.names_gradients
         else ()
     )
+    chosen, config = chosen_updates(graph, config), dataclasses.replace(config, train_op=())
     for body in opened(
         [function for name, function in writing.items() if name in called],
         graph.meta_graph,
         graph.view,
         graph.op_defs,
     ):
-        if not body.calls & graph.gradients:
+        if not body.calls & graph.gradients and (chosen is None or body.calls & chosen):
             calls = valid(recorded, body.meta_graph.graph_def.node, in_function=True)
             inside = TrainingGraph(
                 body.meta_graph, config, graph.op_defs, calls, frozenset(), recorded
@@ -145,7 +146,7 @@ def plan_returned(
         set(called_functions(graph_def)), graph.state.writing_functions
     ):
         return []
-    found = []
+    config, found = dataclasses.replace(config, loss_scale=1.0, train_op=()), []
     for body in opened(
         [f for f in graph_def.library.function if f.signature.name in names],
         graph.meta_graph,
@@ -157,7 +158,7 @@ def plan_returned(
         plan = planned(
             inside,
             find_losses(inside, config),
-            dataclasses.replace(config, loss_scale=1.0),
+            config,
             allow,
             [],
         )
