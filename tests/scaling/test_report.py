@@ -106,6 +106,13 @@ def test_flags_overrule_what_is_found(options, losses):
             ),
         ),
         ({"train_op": "train_"}, "--train_op=train_: the graph has no such node"),
+        (
+            {"train_op": ["G/Adam", "G/loss"]},
+            (
+                "--train_op=G/loss: it runs no update by a gradient; accepted are ops that do,"
+                " here: D/Adam, G/Adam"
+            ),
+        ),
         ({"gradient_scope": "gradients"}, "--gradient_scope=gradients: no node is below it"),
         ({"gradient_scope": "G"}, "--gradient_scope=G: nothing in it starts gradients"),
     ],

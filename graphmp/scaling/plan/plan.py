@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import AbstractSet, Dict, Iterator, Sequence
 
 from graphmp.config import Config
-from graphmp.errors import warning
+from graphmp.errors import GraphmpError, warning
 from graphmp.graph.structure.gradient_record import RecordedCall
+from graphmp.graph.structure.view import parse_input
 from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.scaling.losses.idle import idle_code, idle_functions
 from graphmp.scaling.losses.losses import find_losses
@@ -43,19 +45,15 @@ def plan_scaling(
     Raises:
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that doesn't exist.
     """
-    losses = find_losses(graph, config)
+    losses, steps = find_losses(graph, config), list(steps_inside(graph, config, recorded))
+    _check_train_op(graph, config, losses, steps)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        unscaled = [
-            (step.body, loss)
-            for step in steps_inside(graph, config, recorded)
-            for loss in step.losses
-        ]
+        unscaled = [(step.body, loss) for step in steps for loss in step.losses]
         returned = plan_returned(graph, [], config, allow, recorded)
         return planned(graph, [], config, allow, [])._replace(
             unscaled=losses, unscaled_inside=unscaled, returned=returned
         )
     warnings = [*_assumed(graph), *_unscaled_updates(graph, losses, config)]
-    steps = list(steps_inside(graph, config, recorded))
     returned = plan_returned(graph, steps, config, allow, recorded)
     returning = {each.body.name for each in returned}
     loops = list(plan_loops(graph, losses, config, allow, returning))
@@ -93,6 +91,25 @@ def plan_scaling(
         warnings=warnings,
         idle=_idle(graph, losses, steps, config),
     )
+
+
+def _check_train_op(
+    graph: TrainingGraph, config: Config, losses: Sequence[Loss], steps: Sequence[StepInside]
+) -> None:
+    """Check that each named op runs an update, or a function that trains."""
+    trains = {name for loss in losses for name in loss.updates}
+    trains |= {call for step in steps for call in step.body.calls}
+    for name in config.train_op:
+        if trains.isdisjoint(graph.view.ancestors([parse_input(name.lstrip("^")).node])):
+            every = find_losses(graph, dataclasses.replace(config, train_op=()))
+            updates = sorted(update for loss in every for update in loss.updates)
+            waiting = (op for update in updates for op in graph.view.control_consumers(update))
+            groups = sorted({op for op in waiting if graph.view.nodes[op].op == "NoOp"})
+            raise GraphmpError(
+                "GMP002",
+                "--train_op=%s: it runs no update by a gradient; accepted are ops that do, here: %s"
+                % (name, ", ".join((groups or updates)[:5]) or "none"),
+            )
 
 
 def _idle(
