@@ -125,6 +125,31 @@ def test_flags_that_name_nothing(options, said):
 
 
 @pytest.mark.unit
+def test_a_named_op_whose_updates_are_not_scaled_is_converted_and_said():
+    def build():
+        w = tf.get_variable("w", (12, 4))
+        gradient = tf.placeholder(tf.float32, (12, 4))
+        sgd().apply_gradients([(gradient, w)], name="train")
+        square(tf.matmul(vectors(), w))
+
+    found, named = (
+        graphmp.convert(built(build), **options).report["warnings"]
+        for options in ({}, {"train_op": "train"})
+    )
+    assert [row["code"] for row in named] == [row["code"] for row in found]
+    assert "GMP110" in [row["code"] for row in named]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", ["fed_to_another_copy", "gan"])
+def test_with_a_named_op_a_converted_graph_stays_as_it_is(name):
+    graph = shaped(name)
+    once = graphmp.convert(graph, train_op="train").meta_graph
+    again = graphmp.convert(once, train_op="train").meta_graph
+    assert again.graph_def == once.graph_def
+
+
+@pytest.mark.unit
 def test_a_loss_may_be_named_by_a_copy_of_it():
     def build():
         loss = tf.identity(square(two_layers(vectors())), name="total")

@@ -36,7 +36,7 @@ def find_losses(graph: TrainingGraph, config: Config) -> List[Loss]:
     Raises:
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that doesn't exist.
     """
-    chosen = chosen_updates(graph, config)
+    chosen = behind_train_op(graph, config)
     scopes = [
         gradient_scope(graph, scope, nodes)
         for scope, nodes in graph.code.items()
@@ -70,7 +70,7 @@ def find_losses(graph: TrainingGraph, config: Config) -> List[Loss]:
     )
 
 
-def chosen_updates(graph: TrainingGraph, config: Config) -> Optional[AbstractSet[str]]:
+def behind_train_op(graph: TrainingGraph, config: Config) -> Optional[AbstractSet[str]]:
     """The nodes behind --train_op; None if all writes count.
 
     Raises:

@@ -25,7 +25,7 @@ from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import CHOICES
 from graphmp.scaling.losses.inside import OpenBody, opened
-from graphmp.scaling.losses.losses import chosen_updates, find_losses
+from graphmp.scaling.losses.losses import behind_train_op, find_losses
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.returned import Threads
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -60,7 +60,7 @@ def steps_inside(
         if writing and not config.names_gradients
         else ()
     )
-    chosen, config = chosen_updates(graph, config), dataclasses.replace(config, train_op=())
+    chosen, config = behind_train_op(graph, config), dataclasses.replace(config, train_op=())
     for body in opened(
         [function for name, function in writing.items() if name in called],
         graph.meta_graph,

@@ -8,10 +8,9 @@ from typing import AbstractSet, Dict, Iterator, Sequence
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.structure.gradient_record import RecordedCall
-from graphmp.graph.structure.view import parse_input
 from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.scaling.losses.idle import idle_code, idle_functions
-from graphmp.scaling.losses.losses import find_losses
+from graphmp.scaling.losses.losses import behind_train_op, find_losses
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.functions import (
@@ -46,7 +45,8 @@ def plan_scaling(
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that doesn't exist.
     """
     losses, steps = find_losses(graph, config), list(steps_inside(graph, config, recorded))
-    _check_train_op(graph, config, losses, steps)
+    if not leave:
+        _check_train_op(graph, config, losses, steps)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         unscaled = [(step.body, loss) for step in steps for loss in step.losses]
         returned = plan_returned(graph, [], config, allow, recorded)
@@ -97,19 +97,31 @@ def _check_train_op(
     graph: TrainingGraph, config: Config, losses: Sequence[Loss], steps: Sequence[StepInside]
 ) -> None:
     """Check that each named op runs an update, or a function that trains."""
-    trains = {name for loss in losses for name in loss.updates}
+    trains = {name for loss in losses for name in loss.updates} | set(_kernels(graph))
     trains |= {call for step in steps for call in step.body.calls}
     for name in config.train_op:
-        if trains.isdisjoint(graph.view.ancestors([parse_input(name.lstrip("^")).node])):
+        if trains.isdisjoint(_behind(graph, config, name)):
             every = find_losses(graph, dataclasses.replace(config, train_op=()))
-            updates = sorted(update for loss in every for update in loss.updates)
-            waiting = (op for update in updates for op in graph.view.control_consumers(update))
-            groups = sorted({op for op in waiting if graph.view.nodes[op].op == "NoOp"})
+            updates = {update for loss in every for update in loss.updates}
+            waiting = {op for name in updates for op in graph.view.control_consumers(name)}
+            groups = [op for op in sorted(waiting) if graph.view.nodes[op].op == "NoOp"]
+            accepted = [op for op in groups if not trains.isdisjoint(_behind(graph, config, op))]
             raise GraphmpError(
                 "GMP002",
                 "--train_op=%s: it runs no update by a gradient; accepted are ops that do, here: %s"
-                % (name, ", ".join((groups or updates)[:5]) or "none"),
+                % (name, ", ".join(accepted[:5]) or "none"),
             )
+
+
+def _behind(graph: TrainingGraph, config: Config, name: str) -> AbstractSet[str]:
+    return behind_train_op(graph, dataclasses.replace(config, train_op=(name,))) or frozenset()
+
+
+def _kernels(graph: TrainingGraph) -> Iterator[str]:
+    """Update kernels, such as ApplyAdam."""
+    return (
+        name for name in graph.state.writes if graph.view.nodes[name].op.startswith(UPDATE_PREFIXES)
+    )
 
 
 def _idle(
@@ -147,12 +159,13 @@ def _unscaled_updates(
 ) -> Iterator[Dict[str, str]]:
     """Update kernels without known gradient code; reported once."""
     served = {name for loss in losses for name in loss.updates}
+    chosen = behind_train_op(graph, config)
     left = [
-        n
-        for n in graph.state.writes
-        if n not in served and graph.view.nodes[n].op.startswith(UPDATE_PREFIXES)
+        name
+        for name in _kernels(graph)
+        if name not in served and (chosen is None or name in chosen)
     ]
-    if left and not config.names_training:
+    if left and not config.names_gradients:
         text = (
             "no gradient code was found for it (%d such updates): its gradient is neither scaled"
             " nor checked; --gradient_scope names that"
