@@ -13,7 +13,7 @@ from graphmp.session.live.live_conversion import LiveConversion
 
 
 def announced(found: LiveConversion, config: Config, first: bool) -> Iterator[str]:
-    """The size of a conversion; after the `first` conversion of a process also a warning of slow float16."""
+    """The size of a conversion; for the `first` of a process also whether float16 is slow here."""
     assert found.original is not None and found.meta_graph is not None  # kept for a report
     before, after = found.original.graph_def, found.meta_graph.graph_def
     cover = facts.coverage(after)
