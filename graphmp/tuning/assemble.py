@@ -47,6 +47,15 @@ class Ran(NamedTuple):
     op: str
 
 
+class RanCast(NamedTuple):
+    """An inserted cast in a traced step: its name, what it makes, and nanoseconds of one run."""
+
+    name: str
+    to: str
+    elements: int
+    nanoseconds: float
+
+
 class TracedStep(NamedTuple):
     """A step, run one op at a time.
 
@@ -54,11 +63,13 @@ class TracedStep(NamedTuple):
         nodes: what ran, by name.
         between: nanoseconds in which none of them ran; 0 if that isn't known.
         runs: of all nodes together; 0 if that isn't known.
+        casts: those that were inserted.
     """
 
     nodes: Mapping[str, Ran]
     between: float = 0.0
     runs: int = 0
+    casts: Sequence[RanCast] = ()
 
 
 class MeasuredNode(NamedTuple):

@@ -10,12 +10,17 @@ from graphmp.tuning.prediction import interpolated
 
 
 def cast_times(samples: Iterable[Tuple[str, int, Sequence[float]]]) -> Tuple[CastTime, ...]:
-    """Casts from samples of nanoseconds, by dtype and size; equal ones share their samples."""
+    """The times of casts by dtype and size; equal ones count alike.
+
+    Args:
+        samples: dtype, elements and nanoseconds of each cast. Of each the quickest samples count,
+            so that the size doesn't get the time of the cast that is quickest by its place.
+    """
     pooled: Dict[Tuple[str, int], List[float]] = collections.defaultdict(list)
     for to, elements, times in samples:
-        pooled[to, elements] += times
+        pooled[to, elements] += quickest(times)
     return tuple(
-        CastTime(to, elements, median_time(quickest(times)))
+        CastTime(to, elements, median_time(times))
         for (to, elements), times in sorted(pooled.items())
     )
 

@@ -32,7 +32,7 @@ from graphmp.errors import GraphmpError
 from graphmp.feeds.batches import Batch
 from graphmp.session.steps import casts
 from graphmp.session.steps.step_stats import peak_bytes, runs_by_node, seconds_between
-from graphmp.session.steps.traced_tensors import tensors_in
+from graphmp.session.steps.traced_tensors import casts_in, tensors_in
 from graphmp.time_limit import TOO_LONG, limited_runs
 from graphmp.wording import first_line
 
@@ -149,7 +149,9 @@ class Child:
         return self._open[variant].timed(feeds.read(path, 1), 1)[0]
 
     def trace(self, variant: str, path: str, seconds: float) -> List[Any]:
-        """Traced steps: nanoseconds between kernels, runs of kernels; nanoseconds and op of nodes.
+        """Traced steps: nanoseconds between kernels, runs of kernels, nodes, inserted casts.
+
+        A node has its nanoseconds and the op that ran.
 
         Steps are traced for about `seconds`, at least one. The variant is open for traces.
         """
@@ -161,7 +163,7 @@ class Child:
             runs = runs_by_node(trace)
             nodes = {name: [1e9 * each.seconds, each.op] for name, each in runs.items()}
             count = sum(each.runs for each in runs.values())
-            found.append([1e9 * seconds_between(trace), count, nodes])
+            found.append([1e9 * seconds_between(trace), count, nodes, casts_in(trace)])
         return found
 
     def casts(self, dtype: str, sizes: List[int], seconds: float) -> List[Any]:

@@ -13,7 +13,7 @@ from graphmp.bench.processes.processes import Process, Trouble
 from graphmp.bench.timing import schedule
 from graphmp.errors import GraphmpError
 from graphmp.session.steps.traces import Traces
-from graphmp.tuning.assemble import Ran, TracedStep
+from graphmp.tuning.assemble import Ran, RanCast, TracedStep
 from graphmp.tuning.costs import FLOAT32, HALF, WHOLE
 
 # Traced steps of a type: at least, unless they take twice the time; at most.
@@ -121,8 +121,9 @@ def _turn(traces: Traces, process: Process, variant: str, path: str, clock: str)
 
 def _traced(process: Process, variant: str, path: str) -> Iterator[TracedStep]:
     """A turn of traced steps."""
-    for between, runs, nodes in _ask(process, variant, "trace", variant, path, _TURN):
-        yield TracedStep({name: Ran(*row) for name, row in nodes.items()}, between, runs)
+    for between, runs, nodes, casts in _ask(process, variant, "trace", variant, path, _TURN):
+        ran = {name: Ran(*row) for name, row in nodes.items()}
+        yield TracedStep(ran, between, runs, [RanCast(*row) for row in casts])
 
 
 def _ask(process: Process, variant: str, order: str, *arguments: Any) -> Any:

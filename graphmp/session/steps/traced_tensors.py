@@ -1,14 +1,22 @@
-"""The runs of nodes, and the dtypes and shapes of their outputs, from TensorFlow's traces."""
+"""Runs of nodes, dtypes and shapes of their outputs, inserted casts, from TensorFlow's traces."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Dict, Iterator, List, Tuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.policy.dtypes import FLOAT32 as FLOAT32_TYPE
+from graphmp.policy.dtypes import HALF as HALF_TYPES
 from graphmp.session.steps.step_stats import runs_by_node
+from graphmp.tuning.assemble import RanCast
+from graphmp.tuning.costs import FLOAT32, HALF
 
+_NANOSECONDS = 1e9  # of a second
+_MADE = {FLOAT32_TYPE: FLOAT32, **dict.fromkeys(HALF_TYPES, HALF)}
+_INSERTED = re.compile(r"_graphmp_(float16|bfloat16|float32)(_\d+)?$")  # cast, also if moved
 _FED = re.compile(r"_arg_(.+)_(\d+)_\d+$")  # the node that stands for a fed tensor
 
 
@@ -31,3 +39,17 @@ def tensors_in(trace: tf.RunMetadata) -> Dict[str, List[Any]]:
         outputs.setdefault(name, []).append([slot, dtype, [dim.size for dim in shape.dim]])
     ran = {name: [runs.runs, outputs.pop(name, [])] for name, runs in runs_by_node(trace).items()}
     return {**ran, **{name: [1, rows] for name, rows in outputs.items()}}
+
+
+def casts_in(trace: tf.RunMetadata) -> List[RanCast]:
+    """The inserted casts that ran, also those that TensorFlow moved and renamed."""
+    sizes = {
+        name: (_MADE[dtype], int(np.prod([dim.size for dim in shape.dim], dtype=np.int64)))
+        for name, _, dtype, shape in outputs_in(trace)
+        if _INSERTED.search(name) and dtype in _MADE
+    }
+    return [
+        RanCast(name, *sizes[name], _NANOSECONDS * runs.seconds / runs.runs)
+        for name, runs in runs_by_node(trace).items()
+        if runs.op == "Cast" and name in sizes
+    ]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.inlined import Inlined
-from graphmp.graph.structure.view import parse_input
 from graphmp.naming import in_body
-from graphmp.policy.dtypes import FLOAT32 as FLOAT32_TYPE
 from graphmp.policy.dtypes import names_half
 from graphmp.policy.traits import MOVES_NOTHING
 from graphmp.rewrite.node_times import signature_in
@@ -20,6 +19,7 @@ from graphmp.tuning.assemble import (
     Assembled,
     MeasuredNode,
     Ran,
+    RanCast,
     TracedStep,
     added_up,
     assemble,
@@ -133,6 +133,7 @@ class Traces:
         inlined = Inlined(self._half)
         run = {name for step in self.steps[HALF] for name in step.nodes}
         narrow = {name for name in run if names_half(inlined.node(name) or tf.NodeDef())}
+        narrow.update(cast.name for step in self.steps[HALF] for cast in step.casts)
         ran = [
             TracedStep({name: ran for name, ran in step.nodes.items() if name in narrow})
             for step in self.steps[HALF]
@@ -204,20 +205,13 @@ class Traces:
         return tuple(sorted(found))
 
     def _traced_casts(self) -> Iterator[Tuple[str, int, List[float]]]:
-        for node in self._half.node:
-            if node.op != "Cast" or node.name in self._graph.view.nodes:
-                continue
-            port = parse_input(node.input[0])
-            runs, outputs = self._tensors.get(port.node, (0, ()))
-            size = next((_elements(row) for row in outputs if row[0] == port.output), 0)
-            to = FLOAT32 if node.attr["DstT"].type == FLOAT32_TYPE else HALF
-            times = [
-                step.nodes[node.name].nanoseconds / max(1, runs)
-                for step in self.steps[HALF]
-                if node.name in step.nodes and step.nodes[node.name].op == "Cast"
-            ]
-            if size and times:
-                yield to, size, times
+        """Samples of each cast."""
+        found: Dict[RanCast, List[float]] = collections.defaultdict(list)
+        for step in self.steps[HALF]:
+            for cast in step.casts:
+                found[cast._replace(nanoseconds=0.0)].append(cast.nanoseconds)
+        for cast, times in found.items():
+            yield cast.to, cast.elements, times
 
     def _outputs(self) -> Iterator[List[Any]]:
         for name, (_, outputs) in self._tensors.items():

@@ -13,6 +13,7 @@ from typing import Dict, Hashable, List, Mapping, NamedTuple, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.session.steps.step_stats import runs_by_node
+from graphmp.session.steps.traced_tensors import casts_in
 from graphmp.tuning.assemble import Ran, TracedStep
 from graphmp.tuning.costs import FLOAT32, HALF
 
@@ -98,4 +99,5 @@ def _together(traces: Tuple[Trace, ...], originals: Mapping[str, str]) -> Traced
         for name, runs in runs_by_node(trace.metadata).items():
             ran = Ran(_NANOSECONDS * runs.seconds, runs.op)
             nodes.setdefault(originals.get(name, name), ran)
-    return TracedStep(nodes)
+    casts = [cast for trace in traces for cast in casts_in(trace.metadata)]
+    return TracedStep(nodes, casts=casts)
