@@ -18,6 +18,8 @@ _DEVICE = re.compile(r"/device:(\w+:\d+)$")
 _STREAMS = re.compile(r"/device:(\w+:\d+)/stream:all$")
 _OP_OF_LABEL = re.compile(r" = (\w+)\(")  # "[cpu 0.5MB 0.5MB] mm = MatMul(x, w)"
 _OP_OF_NAME = re.compile(r":(\w+)$")  # "mm:MatMul", of streams
+# In the names of nodes that TensorFlow's optimizer moved across a cast, and of the cast.
+_MOVED = re.compile("ArithmeticOptimizer/|ReorderCastLikeAndValuePreserving_[a-z0-9]+_")
 Record = Tuple[int, int]  # microsecond, bytes; negative for a release
 _MICROSECOND, _NANOSECOND = 1e-6, 1e-9
 
@@ -70,15 +72,21 @@ def runs_by_node(run_metadata: tf.RunMetadata) -> Dict[str, NodeRuns]:
     streams = {match.group(1): stats for stats, match in _matching(run_metadata, _STREAMS)}
     found: Dict[str, NodeRuns] = {}
     for device, node in _nodes(run_metadata):
-        before = found.get(node.node_name, NodeRuns(0.0, 0, ""))
+        name = name_in_graph(node.node_name)
+        before = found.get(name, NodeRuns(0.0, 0, ""))
         seconds = 0.0 if device in streams else _seconds(node)
-        found[node.node_name] = NodeRuns(before.seconds + seconds, before.runs + 1, _op(node))
+        found[name] = NodeRuns(before.seconds + seconds, before.runs + 1, _op(node))
     for stats in streams.values():
         for kernel in stats.node_stats:
-            name = kernel.node_name.split(":")[0]
+            name = name_in_graph(kernel.node_name.split(":")[0])
             if name in found:
                 found[name] = found[name]._replace(seconds=found[name].seconds + _seconds(kernel))
     return found
+
+
+def name_in_graph(traced: str) -> str:
+    """The name of a node, also if TensorFlow moved it across a cast and renamed it."""
+    return _MOVED.sub("", traced)
 
 
 def seconds_between(run_metadata: tf.RunMetadata) -> float:

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.policy.dtypes import FLOAT32 as FLOAT32_TYPE
 from graphmp.policy.dtypes import HALF as HALF_TYPES
-from graphmp.session.steps.step_stats import runs_by_node
+from graphmp.session.steps.step_stats import name_in_graph, runs_by_node
 from graphmp.tuning.assemble import RanCast
 from graphmp.tuning.costs import FLOAT32, HALF
 
@@ -42,9 +42,12 @@ def tensors_in(trace: tf.RunMetadata) -> Dict[str, List[Any]]:
 
 
 def casts_in(trace: tf.RunMetadata) -> List[RanCast]:
-    """The inserted casts that ran, also those that TensorFlow moved and renamed."""
+    """The inserted casts that ran."""
     sizes = {
-        name: (_MADE[dtype], int(np.prod([dim.size for dim in shape.dim], dtype=np.int64)))
+        name_in_graph(name): (
+            _MADE[dtype],
+            int(np.prod([dim.size for dim in shape.dim], dtype=np.int64)),
+        )
         for name, _, dtype, shape in outputs_in(trace)
         if _INSERTED.search(name) and dtype in _MADE
     }

@@ -133,7 +133,6 @@ class Traces:
         inlined = Inlined(self._half)
         run = {name for step in self.steps[HALF] for name in step.nodes}
         narrow = {name for name in run if names_half(inlined.node(name) or tf.NodeDef())}
-        narrow.update(cast.name for step in self.steps[HALF] for cast in step.casts)
         ran = [
             TracedStep({name: ran for name, ran in step.nodes.items() if name in narrow})
             for step in self.steps[HALF]
