@@ -1,7 +1,9 @@
 """Deciding on regions of a conversion by timed steps, where predictions of operations don't tell.
 
 Each question converts the graph with a further region in float32, and times whole steps of it in
-turns with float32 and with the fastest conversion so far.
+turns with float32 and with the fastest conversion so far. A question has few rounds: what the
+answers led to is timed once more at the end, against float32 and the conversion that the search
+began with.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.bench.timing import schedule
 from graphmp.bench.tune.regions import HalfPart, narrowed
+from graphmp.bench.tune.tuned import fastest
 from graphmp.graph.structure.view import GraphView
-from graphmp.timings import Rounds, speedup, typical_time
+from graphmp.timings import Rounds, speedup
 from graphmp.tuning.costs import BYTES, FLOAT32, REGIONS, TUNED, Costs
 
 DIFFERS = 0.1  # of a speed-up: a prediction further from the timed steps isn't relied on
 _HOPELESS = 0.5  # times as fast as float32
 _QUESTION = (2.0, 40.0)  # seconds: at least; in times a step of all three
+_LAST = 1 / 3  # of the search's time, for the last comparison
 _SO_FAR = "so far"
 Convert = Callable[[Costs], tf.MetaGraphDef]
 Timed = Callable[[Mapping[str, tf.MetaGraphDef], float], Dict[str, Rounds]]
@@ -31,7 +35,8 @@ class Halving:
     Attributes:
         base: the placement that it starts from, BYTES or TUNED.
         nodes: those that are better in float32.
-        rounds: seconds of steps by turns, by FLOAT32 and REGIONS; empty if `nodes` is.
+        rounds: seconds of steps by turns, by FLOAT32, REGIONS and `base`, or by the first two
+            until the last comparison; empty if `nodes` is.
     """
 
     def __init__(
@@ -56,7 +61,7 @@ class Halving:
         self.rounds: Dict[str, Rounds] = {}
         self._costs = replace(costs, faster=base)
         self._float32 = graphs[FLOAT32]
-        self._fastest = graphs[base]
+        self._base = self._fastest = graphs[base]
         self._all: FrozenSet[str] = frozenset()
         self._convert = convert
         self._timed = timed
@@ -72,6 +77,7 @@ class Halving:
         self._all = frozenset(part.names)
         least, steps = _QUESTION
         each, last = max(least, steps * seconds), 0.0
+        comparing = max(each, _LAST * (ends - schedule.now()))
 
         def is_faster(nodes: FrozenSet[str], others: FrozenSet[str]) -> bool:
             nonlocal last
@@ -80,13 +86,22 @@ class Halving:
             last = max(last, schedule.now() - began)
             return answer
 
-        narrowed(part, self._times(), is_faster, lambda: schedule.now() + max(each, last) <= ends)
+        narrowed(
+            part,
+            self._times(),
+            is_faster,
+            lambda: schedule.now() + max(each, last) + comparing <= ends,
+        )
+        if self.nodes:
+            graphs = {FLOAT32: self._float32, self.base: self._base, REGIONS: self._fastest}
+            self.rounds = self._timed(graphs, comparing)
 
     def settled(self) -> Tuple[str, Tuple[str, ...]]:
-        """The placement that is kept if regions were found, and its nodes in float32."""
-        both = self.rounds
-        slower = FLOAT32 in both and typical_time(both[REGIONS]) > typical_time(both[FLOAT32])
-        if slower or self.nodes == self._all:
+        """The fastest placement, and its nodes in float32; empty if the regions weren't timed."""
+        best = fastest(self.rounds) if REGIONS in self.rounds else ""
+        if best != REGIONS:
+            return best, ()
+        if self.nodes == self._all:
             return FLOAT32, ()
         return self.base, tuple(sorted(self.nodes))
 

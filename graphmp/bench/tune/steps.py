@@ -14,7 +14,7 @@ from graphmp.bench.processes import processes
 from graphmp.bench.processes.feeds import BatchFile
 from graphmp.bench.processes.processes import Process, Starter, Trouble
 from graphmp.bench.processes.timed_session import TrainingFile
-from graphmp.bench.timing import schedule, turns
+from graphmp.bench.timing import turns
 from graphmp.bench.tune.options import TuneOptions
 from graphmp.conversion.conversion import Conversion
 from graphmp.doctor.devices import Device
@@ -86,7 +86,7 @@ class StepProcesses:
 
         Args:
             meta_graphs: the graphs, by name.
-            seconds: to spend, about.
+            seconds: for the steps, about; opening the graphs takes more.
 
         Raises:
             GraphmpError: GMP024 if a step doesn't run.
@@ -95,12 +95,10 @@ class StepProcesses:
         path, runs = self.made.path, []
         trainings = self.written(meta_graphs)
         with self.process(trainings) as process:
-            ends = schedule.now() + seconds
             for name in trainings:
                 self.ask(process, "open", name, path, 1)
                 alone = min(self.ask(process, "steps", name, path, 2))
                 runs.append(BenchRun(name, self.made.batch_size, TIMED, alone=alone))
-            left = max(0.0, ends - schedule.now())
             options = BenchOptions(clock=self._options.clock)
-            timed = turns.timed(runs, path, process, options, left, lambda rest: None)
+            timed = turns.timed(runs, path, process, options, seconds, lambda rest: None)
         return {run.variant: run.rounds for run in timed if run.status == TIMED}

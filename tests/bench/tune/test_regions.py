@@ -127,15 +127,25 @@ class Timer:
 
 
 @pytest.fixture
-def asking(monkeypatch):
-    """A search over steps of a given time; it ends after so many seconds."""
+def searching(monkeypatch):
+    """A search over steps of a given time, and their timer."""
 
-    def asked(seconds, ends=1000.0):
+    def made(seconds):
         timer = Timer(seconds)
         monkeypatch.setattr(halving.schedule, "now", lambda: timer.now)
         graphs = {"float32": converted(()), "tuned": converted(HALF)}
         costs = Costs(MACHINE, "bfloat16", placement="x")
-        found = Halving("tuned", costs, graphs, timer.convert, timer.timed)
+        return Halving("tuned", costs, graphs, timer.convert, timer.timed), timer
+
+    return made
+
+
+@pytest.fixture
+def asking(searching):
+    """A search that has ended, after so many seconds."""
+
+    def asked(seconds, ends=1000.0):
+        found, timer = searching(seconds)
         found.search(ends, 0.001)
         return found, timer.now
 
@@ -163,6 +173,43 @@ def test_regions_that_are_not_enough_are_not_kept(asking):
     found, _ = asking(lambda half: 1.0 + 0.3 * bool(half) + 0.1 * len(half & slow), ends=12.5)
     assert found.nodes and found.nodes != set(HALF)
     assert found.settled() == ("float32", ())
+
+
+@pytest.mark.parametrize(
+    "last, kept",
+    [
+        ({"float32": 1.0, "tuned": 1.1, "regions": 1.05}, ("float32", ())),
+        ({"float32": 1.0, "tuned": 0.9, "regions": 0.95}, ("tuned", ())),
+        ({"float32": 1.0, "tuned": 0.9, "regions": 0.85}, ("tuned", ("b/y",))),
+        ({"float32": 1.0, "tuned": 0.9}, ("", ())),  # it couldn't be timed
+    ],
+)
+def test_the_last_comparison_decides(asking, monkeypatch, last, kept):
+    """Not the few rounds of a question, which noise may have answered."""
+    timed = Timer.timed
+
+    def noisy(self, graphs, seconds):
+        answers = timed(self, graphs, seconds)
+        return {name: [[last[name]]] for name in last} if "tuned" in graphs else answers
+
+    monkeypatch.setattr(Timer, "timed", noisy)
+    found, _ = asking(lambda half: 1.0 - 0.1 * len(half) + 0.5 * ("b/y" in half), ends=30.0)
+    assert found.nodes == {"b/y"} and found.settled() == kept
+
+
+def test_an_interrupted_search_keeps_what_its_questions_found(searching, monkeypatch):
+    timed = Timer.timed
+
+    def interrupted(self, graphs, seconds):
+        if "tuned" in graphs:
+            raise KeyboardInterrupt
+        return timed(self, graphs, seconds)
+
+    monkeypatch.setattr(Timer, "timed", interrupted)
+    found, _ = searching(lambda half: 1.0 - 0.1 * len(half) + 0.5 * ("b/y" in half))
+    with pytest.raises(KeyboardInterrupt):
+        found.search(1000.0, 0.001)
+    assert found.settled() == ("tuned", ("b/y",))
 
 
 def test_a_search_ends_with_its_time(asking):
