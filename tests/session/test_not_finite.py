@@ -271,6 +271,16 @@ def test_what_is_float32_already_is_not_to_be_kept_so():
     )
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize("kind, lines", [("dynamic", 2), ("fixed", 1), ("none", 1)])
+def test_many_steps_are_said_again_only_where_that_is_news(kind, lines):
+    """Lower scales stop helping: of a dynamic scale that changes the cure."""
+    words = Words(python=False)
+    at = {10: step(kind=kind, hopeless=False), 12: step(kind=kind, in_a_row=12, turned=True)}
+    said = [text for each in at.values() for text in words.said(each)]
+    assert len([text for text in said if " steps in a row" in text]) == lines
+
+
 def test_other_fetches_add_nothing_to_the_graph(graph):
     """What watches a step is made once for what the step computes, not for each list of fetches."""
     x = tf.placeholder(tf.float32, [4, 8])

@@ -29,7 +29,8 @@ class Words:
             yield from self._skipped(step)
         elif step.in_a_row == 1:
             yield self._applied(step)
-        if step.in_a_row == MANY or (step.in_a_row > MANY and step.turned):
+        may_turn = step.kind == "dynamic" and step.in_a_row > MANY
+        if step.in_a_row == MANY or (may_turn and step.turned):
             yield self._many(step)
 
     def cure(self, step: NotFinite) -> str:
