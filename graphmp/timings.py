@@ -70,11 +70,13 @@ def step_time(rounds: Rounds) -> float:
 
 
 def typical_time(rounds: Rounds) -> float:
-    """Seconds of a step: the median of the rounds' medians.
+    """Seconds of a step: the mean of the quicker half of the rounds' medians.
 
-    Other work during a few rounds doesn't change it.
+    Other work only adds time. Of the recorded rounds of 47 graphs this found the fastest variant by
+    a few of them more often than median and mean did.
     """
-    return float(np.median([np.median(steps) for steps in rounds]))
+    medians = sorted(float(np.median(steps)) for steps in rounds)
+    return float(np.mean(medians[: (len(medians) + 1) // 2]))
 
 
 def speedup(slow: Rounds, fast: Rounds) -> Ratio:
