@@ -86,11 +86,14 @@ class Halving:
             last = max(last, schedule.now() - began)
             return answer
 
+        def opening() -> float:
+            return max(0.0, last - each)
+
         narrowed(
             part,
             self._times(),
             is_faster,
-            lambda: schedule.now() + max(each, last) + comparing <= ends,
+            lambda: schedule.now() + max(each, last) + opening() + comparing <= ends,
         )
         if self.nodes:
             graphs = {FLOAT32: self._float32, self.base: self._base, REGIONS: self._fastest}

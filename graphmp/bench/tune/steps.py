@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from dataclasses import replace
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -84,7 +84,10 @@ class StepProcesses:
         return self.made
 
     def timed(
-        self, meta_graphs: Mapping[str, tf.MetaGraphDef], seconds: float
+        self,
+        meta_graphs: Mapping[str, tf.MetaGraphDef],
+        seconds: float,
+        tell: Callable[[float], None] = lambda left: None,
     ) -> Dict[str, Rounds]:
         """Seconds of steps of some graphs in turns, in processes of their own.
 
@@ -94,19 +97,24 @@ class StepProcesses:
         Args:
             meta_graphs: the graphs, by name.
             seconds: for the steps, about; opening the graphs takes more.
+            tell: receives the number of seconds left, as soon as the graphs are open.
 
         Raises:
             GraphmpError: GMP024 if a step doesn't run.
         """
         trainings = self.written(meta_graphs)
-        rounds, left = self._timed(trainings, seconds / 2, seconds / 2)
+        rounds, left = self._timed(trainings, seconds / 2, seconds / 2, tell)
         if not left:
             return rounds
-        again, _ = self._timed(trainings, left, 0.0)
+        again, _ = self._timed(trainings, left, 0.0, tell)
         return {name: [*rounds[name], *again[name]] for name in rounds if name in again}
 
     def _timed(
-        self, trainings: Dict[str, TrainingFile], seconds: float, more: float
+        self,
+        trainings: Dict[str, TrainingFile],
+        seconds: float,
+        more: float,
+        tell: Callable[[float], None],
     ) -> Tuple[Dict[str, Rounds], float]:
         """Seconds of steps in one process, and what is left of the time.
 
@@ -114,6 +122,7 @@ class StepProcesses:
             trainings: the graphs.
             seconds: to spend.
             more: seconds that are spent too where opening the graphs is dear.
+            tell: receives the number of seconds left, those in another process among them.
         """
         assert self.made is not None
         path, runs, began = self.made.path, [], schedule.now()
@@ -123,7 +132,9 @@ class StepProcesses:
                 alone = min(self.ask(process, "steps", name, path, 2))
                 runs.append(BenchRun(name, self.made.batch_size, TIMED, alone=alone))
             options = BenchOptions(clock=self._options.clock, rounds=_ROUNDS)
-            if schedule.now() - began > _CHEAP * seconds:
+            opening = schedule.now() - began
+            if opening > _CHEAP * seconds:
                 seconds, more, options = seconds + more, 0.0, replace(options, rounds=0)
+            tell(seconds + (more + opening if more else 0.0))
             timed = turns.timed(runs, path, process, options, seconds, lambda rest: None)
         return {run.variant: run.rounds for run in timed if run.status == TIMED}, more

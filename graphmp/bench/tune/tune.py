@@ -165,8 +165,12 @@ class _Tuner:
             BYTES: self._conversion.meta_graph,
             TUNED: by_costs.meta_graph,
         }
-        self._say("timing steps", schedule.now() + _COMPARING * self._options.seconds)
-        self._found.rounds = self._steps.timed(graphs_of, _COMPARING * self._options.seconds)
+        self._tell("timing steps", None)
+        self._found.rounds = self._steps.timed(
+            graphs_of,
+            _COMPARING * self._options.seconds,
+            lambda left: self._say("timing steps", schedule.now() + left),
+        )
         self._graphs = graphs_of
 
     def halved(self) -> None:

@@ -219,7 +219,9 @@ def slow_node(conversion, local, monkeypatch):
     assert len(products) > 1
     by_hand = OneSlowNode({products[0]})
     monkeypatch.setattr(
-        steps.StepProcesses, "timed", lambda self, graphs, seconds: by_hand.timed(graphs, seconds)
+        steps.StepProcesses,
+        "timed",
+        lambda self, graphs, seconds, *_: by_hand.timed(graphs, seconds),
     )
     monkeypatch.setattr(halving, "_QUESTION", (0.0, 0.0))
     return products[0]
