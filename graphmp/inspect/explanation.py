@@ -5,7 +5,6 @@ Data only; nothing is printed.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -17,7 +16,7 @@ from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.inspect.alternatives import Alternatives, Flag
 from graphmp.inspect.chains import chain_to, way_to_allow
 from graphmp.inspect.rules import RULES, UNPAINTED
-from graphmp.naming import in_body, places
+from graphmp.naming import SIBLING, in_body, places
 from graphmp.policy.op_sets import ARGUMENT, RESULT, VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import VARIABLE, Reason
@@ -27,7 +26,6 @@ from graphmp.tf_hooks import bodies
 from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.wording import nearest
 
-_INSERTED = re.compile(r"^(.+)_graphmp_(float16|bfloat16|float32)(?:_\d+)?$")
 # The meaning of an inserted node, by its op.
 _INSERTED_AS = {
     "Cast": "inserted: a cast, where float32 and half precision meet",
@@ -212,7 +210,7 @@ class _Explainer:
                 " rewritten inside",
             )
         inserted = (
-            self._inserted(body, node) if decisions is not None and _INSERTED.match(node) else None
+            self._inserted(body, node) if decisions is not None and SIBLING.match(node) else None
         )
         if inserted is None:
             raise self._missing(name)
@@ -282,7 +280,7 @@ class _Explainer:
         if name not in view.nodes:
             return None
         op = view.nodes[name].op
-        port = view.inputs(name)[0] if op == "Cast" else Port(_INSERTED.sub(r"\1", name), 0)
+        port = view.inputs(name)[0] if op == "Cast" else Port(SIBLING.sub(r"\1", name), 0)
         producer = (
             self._link(decisions, body, decisions.graph.writer(port), port.node)
             if port.node in decisions.graph.view.nodes
@@ -301,7 +299,7 @@ class _Explainer:
 
 def _ours(body: str, node: tf.NodeDef) -> Link:
     """A link for a node that only the converted graph has: a cast, say, or of the loss scale."""
-    path, inserted, known = in_body(body, node.name), _INSERTED.match(node.name), role(node.name)
+    path, inserted, known = in_body(body, node.name), SIBLING.match(node.name), role(node.name)
     if inserted is not None:
         return Link(path, node.op, inserted.group(2), _INSERTED_AS[node.op])
     return Link(path, node.op, "float32", known.text if known else "")

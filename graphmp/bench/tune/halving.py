@@ -86,15 +86,11 @@ class Halving:
             last = max(last, schedule.now() - began)
             return answer
 
-        def opening() -> float:
-            return max(0.0, last - each)
+        def goes_on() -> bool:
+            """Opening the graphs takes `last - each`, of a question and of the last comparison."""
+            return schedule.now() + max(each, 2 * last - each) + comparing <= ends
 
-        narrowed(
-            part,
-            self._times(),
-            is_faster,
-            lambda: schedule.now() + max(each, last) + opening() + comparing <= ends,
-        )
+        narrowed(part, self._times(), is_faster, goes_on)
         if self.nodes:
             graphs = {FLOAT32: self._float32, self.base: self._base, REGIONS: self._fastest}
             self.rounds = self._timed(graphs, comparing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -24,7 +23,7 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.timings import Rounds
 
 _ROUNDS = 5  # in each of two processes: fewer and longer ones than in a single process
-_CHEAP = 0.5  # of the steps' time: to open the graphs in another process
+_CHEAP = 0.25  # of the steps' time: to open the graphs in another process
 
 
 class StepProcesses:
@@ -91,8 +90,7 @@ class StepProcesses:
     ) -> Dict[str, Rounds]:
         """Seconds of steps of some graphs in turns, in processes of their own.
 
-        In two if opening the graphs is cheap: by the places of its memory a graph may be slower in
-        one process than in another.
+        In two if opening the graphs is cheap: a graph may be slower in one process than in another.
 
         Args:
             meta_graphs: the graphs, by name.
@@ -103,26 +101,26 @@ class StepProcesses:
             GraphmpError: GMP024 if a step doesn't run.
         """
         trainings = self.written(meta_graphs)
-        rounds, left = self._timed(trainings, seconds / 2, seconds / 2, tell)
+        rounds, left = self._timed(trainings, seconds, True, tell)
         if not left:
             return rounds
-        again, _ = self._timed(trainings, left, 0.0, tell)
+        again, _ = self._timed(trainings, left, False, tell)
         return {name: [*rounds[name], *again[name]] for name in rounds if name in again}
 
     def _timed(
         self,
         trainings: Dict[str, TrainingFile],
         seconds: float,
-        more: float,
+        is_first: bool,
         tell: Callable[[float], None],
     ) -> Tuple[Dict[str, Rounds], float]:
-        """Seconds of steps in one process, and what is left of the time.
+        """Seconds of steps in one process, and the time that is left for another.
 
         Args:
             trainings: the graphs.
-            seconds: to spend.
-            more: seconds that are spent too where opening the graphs is dear.
-            tell: receives the number of seconds left, those in another process among them.
+            seconds: for the steps; the first process leaves half of it if opening is cheap.
+            is_first: whether it is the first process.
+            tell: receives the number of seconds left, in both processes.
         """
         assert self.made is not None
         path, runs, began = self.made.path, [], schedule.now()
@@ -131,10 +129,10 @@ class StepProcesses:
                 self.ask(process, "open", name, path, 1)
                 alone = min(self.ask(process, "steps", name, path, 2))
                 runs.append(BenchRun(name, self.made.batch_size, TIMED, alone=alone))
-            options = BenchOptions(clock=self._options.clock, rounds=_ROUNDS)
             opening = schedule.now() - began
-            if opening > _CHEAP * seconds:
-                seconds, more, options = seconds + more, 0.0, replace(options, rounds=0)
-            tell(seconds + (more + opening if more else 0.0))
-            timed = turns.timed(runs, path, process, options, seconds, lambda rest: None)
-        return {run.variant: run.rounds for run in timed if run.status == TIMED}, more
+            left = seconds / 2 if is_first and opening <= _CHEAP * seconds else 0.0
+            tell(seconds + opening if left else seconds)
+            rounds = _ROUNDS if left or not is_first else 0
+            options = BenchOptions(clock=self._options.clock, rounds=rounds)
+            timed = turns.timed(runs, path, process, options, seconds - left, lambda rest: None)
+        return {run.variant: run.rounds for run in timed if run.status == TIMED}, left

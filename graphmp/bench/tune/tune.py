@@ -3,7 +3,7 @@
 1. The graph is converted with everything in half precision that may be, and both graphs are traced
    in turns, in a process of their own: `measure`.
 2. The graph is converted by the costs. Steps of float32, of the conversion by bytes and of the one
-   by costs are timed in turns, in another process: the fastest is noted, and a conversion by these
+   by costs are timed in turns, in other processes: the fastest is noted, and a conversion by these
    costs becomes that one.
 3. Where the steps aren't as predicted, or none is shown to be faster than float32, regions of the
    faster conversion are decided by timed steps: `halving`.

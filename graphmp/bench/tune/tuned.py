@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional
 
-from graphmp.timings import Ratio, Rounds, speedup, typical_time
+from graphmp.timings import Ratio, Rounds, speedup, undisturbed_time
 from graphmp.tuning.costs import FLOAT32, REGIONS, TUNED, Costs
 
 
@@ -47,4 +47,4 @@ def fastest(rounds: Mapping[str, Rounds]) -> str:
 
     Intervals don't count: where they show no difference, a wrong choice costs little.
     """
-    return min(rounds, key=lambda name: (typical_time(rounds[name]), name != TUNED))
+    return min(rounds, key=lambda name: (undisturbed_time(rounds[name]), name != TUNED))

@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.naming import SIBLING
 from graphmp.policy.dtypes import FLOAT32 as FLOAT32_TYPE
 from graphmp.policy.dtypes import HALF as HALF_TYPES
 from graphmp.session.steps.step_stats import name_in_graph, runs_by_node
@@ -16,7 +17,6 @@ from graphmp.tuning.costs import FLOAT32, HALF
 
 _NANOSECONDS = 1e9  # of a second
 _MADE = {FLOAT32_TYPE: FLOAT32, **dict.fromkeys(HALF_TYPES, HALF)}
-_INSERTED = re.compile(r"_graphmp_(float16|bfloat16|float32)(_\d+)?$")  # cast, also if moved
 _FED = re.compile(r"_arg_(.+)_(\d+)_\d+$")  # the node that stands for a fed tensor
 
 
@@ -49,7 +49,7 @@ def casts_in(trace: tf.RunMetadata) -> List[RanCast]:
             int(np.prod([dim.size for dim in shape.dim], dtype=np.int64)),
         )
         for name, _, dtype, shape in outputs_in(trace)
-        if _INSERTED.search(name) and dtype in _MADE
+        if SIBLING.match(name) and dtype in _MADE
     }
     return [
         RanCast(name, *sizes[name], _NANOSECONDS * runs.seconds / runs.runs)
