@@ -183,6 +183,7 @@ def _as_json(args: argparse.Namespace, found: Tuned, following: str) -> Dict[str
         "faster": costs.faster,
         "float32_nodes": len(costs.float32_nodes),
         "kept": found.kept,
+        "tuned_is_float32": found.is_float32,
         "rounds": {name: [list(steps) for steps in each] for name, each in found.rounds.items()},
         "speedup": {
             name: dict(ratio._asdict())
@@ -234,8 +235,8 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
         yield ["regions", text % (len(costs.float32_nodes), costs.faster)]
     traced = [costs.steps[name].samples for name in _OPERATIONS if name in costs.steps]
     if min(traced, default=_FEW) < _FEW:
-        text = "in %s steps only, times are rough: give more --seconds"
-        yield ["traced", text % " and ".join(map(str, traced))]
+        steps = "in %s step%s only" % (" and ".join(map(str, traced)), "s" * (traced[-1] != 1))
+        yield ["traced", steps + ", times are rough: give more --seconds"]
     if found.note:
         yield ["regions", "not timed to the end: " + found.note]
     held_back = report.get("held_back")
@@ -271,7 +272,7 @@ def _table(found: Tuned, clock: str) -> List[Line]:
                 ("> " if math.isinf(time_.high) else "") + duration(time_.nanoseconds),
                 duration(predicted[name]) if name in predicted else "",
                 _said(ratio),
-                "kept" if name == found.kept else "",
+                _remark(found, name),
             ]
         )
     if not rows:
@@ -279,6 +280,12 @@ def _table(found: Tuned, clock: str) -> List[Line]:
     measured = "measured" if clock == WALL else clock
     lines = section("steps", rows, titles=["", measured, "predicted", "speed-up", ""])
     return lines + [("note", "  " + line) for line in _doubt(ratios, clock)]
+
+
+def _remark(found: Tuned, name: str) -> str:
+    """What is said beside the time of a step."""
+    same = "in float32 throughout" if name == "tuned" and found.is_float32 else ""
+    return "; ".join(filter(None, ["kept" if name == found.kept else "", same]))
 
 
 def _doubt(ratios: Sequence[Optional[Ratio]], clock: str) -> List[str]:

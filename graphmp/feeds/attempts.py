@@ -197,10 +197,14 @@ def _failed(
     if not tried:
         text = "TensorFlow can't run the graph, whatever is fed: %s; accepted is a graph that runs"
         return GraphmpError("GMP024", text % words)
+    if not names:
+        text = "no input of the graph is fed, and its step fails: %s; accepted is a graph that runs"
+        return GraphmpError("GMP024", text % words)
     tensors = [session.graph.get_tensor_by_name(name) for name in names]
     fed = [
         "%s (%s)" % (each.name, described(each.dtype.base_dtype.name, static_shape(each)))
         for each in tensors[:_MOST_NAMED]
     ] + ["..."] * (len(tensors) > _MOST_NAMED)
-    text = "the graph runs with none of %d made-up batches; the first: %s; give %s with --data"
-    return GraphmpError("GMP024", text % (tried, words, ", ".join(fed)))
+    batches = "the graph runs with none of %d made-up batches; the first" % tried
+    found = batches if tried > 1 else "the graph fails with a made-up batch"
+    return GraphmpError("GMP024", "%s: %s; give %s with --data" % (found, words, ", ".join(fed)))

@@ -15,8 +15,9 @@ from graphmp.bench.options import PROCESSOR, WALL
 from graphmp.bench.processes import accumulation
 from graphmp.bench.processes.processes import Trouble
 from graphmp.bench.tune import measure, steps
+from graphmp.bench.tune.tuned import Tuned
 from graphmp.cli import terminal
-from graphmp.cli.tune import _doubt
+from graphmp.cli.tune import _doubt, _remark
 from graphmp.conversion.source import names_a_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.timings import Ratio
@@ -65,6 +66,15 @@ def test_speed_ups_that_vary_are_doubted():
     assert "within 50% only" in _doubt([steady, wide], WALL)[0]
     assert _doubt([wide], WALL)[0].endswith(" or by --clock=processor")
     assert _doubt([wide], PROCESSOR)[0].endswith(" or with more --seconds")
+
+
+@pytest.mark.unit
+def test_a_conversion_by_times_that_converts_nothing_is_told_apart():
+    found = Tuned()
+    assert _remark(found, "tuned") == _remark(found, "float32") == ""
+    found.is_float32 = True
+    assert _remark(found, "tuned") == "in float32 throughout"
+    assert _remark(found, "bytes") == _remark(found, "float32") == ""
 
 
 def test_text(here, capfd):
@@ -117,6 +127,7 @@ def test_json(here, capfd):
     assert found["schema"] == "graphmp.tune/1" and found["batch_size"] == 4
     assert found["compute_dtype"] == ("float16" if TF1 else found["compute_dtype"])
     assert set(found["rounds"]) == {"float32", "bytes", "tuned"}
+    assert found["tuned_is_float32"] in (True, False)
     assert found["operations"] > 0 and found["faster"] in found["rounds"]
 
 

@@ -801,8 +801,15 @@ class TestShapes:
     def test_other_errors_are_said_at_once(self, graph):
         x = tf.placeholder(tf.float32, [None], "x")
         y = x + tf.raw_ops.VariableV2(shape=[], dtype=tf.float32, name="empty")
-        with pytest.raises(GraphmpError, match=r"none of 1 made-up .* FailedPreconditionError"):
+        with pytest.raises(GraphmpError, match=r"fails with a made-up batch: FailedPreco"):
             runs(graph, y)
+
+    def test_an_error_of_a_step_without_inputs_asks_for_no_data(self, graph):
+        with pytest.raises(GraphmpError) as raised:
+            runs(graph, tf.reshape(tf.ones([4]), tf.random_uniform([1], 5, 6, tf.int32)))
+        message = raised.value.message
+        assert message.startswith("no input of the graph is fed, and its step fails: InvalidArgum")
+        assert "--data" not in message and "made-up" not in message
 
 
 def importable(meta_graph):

@@ -160,6 +160,7 @@ class _Tuner:
         path.write_bytes(files.dumps(costs))
         by_costs = graphs.by_costs(self._conversion, str(path))
         self._found.report = by_costs.report["costs"]
+        self._found.is_float32 = not is_in_half(by_costs.meta_graph.graph_def)
         graphs_of = {
             FLOAT32: self._conversion.original,
             BYTES: self._conversion.meta_graph,

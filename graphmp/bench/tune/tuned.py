@@ -15,6 +15,7 @@ class Tuned:
         costs: those that were written; None if it ended before there were any.
         rounds: seconds of whole steps in turns, by FLOAT32, BYTES, TUNED.
         of_regions: of other turns, by FLOAT32 and REGIONS; empty if no region was decided.
+        is_float32: whether the conversion by times, TUNED, leaves all in float32.
         interrupted: whether it ended early, by Ctrl-C.
         note: why regions weren't decided, if they were to be and something failed.
         report: the report's section of the conversion by costs; empty if there was none.
@@ -25,6 +26,7 @@ class Tuned:
         self.costs: Optional[Costs] = None
         self.rounds: Dict[str, Rounds] = {}
         self.of_regions: Dict[str, Rounds] = {}
+        self.is_float32 = False
         self.interrupted = False
         self.note = ""
         self.report: Dict[str, Any] = {}
