@@ -2,11 +2,11 @@
 
 Dynamic scaling follows TensorFlow's and Keras's constants: start at 2^15, halve on overflow, double
 after 2000 good steps (the idea is described in Micikevicius et al., Mixed Precision Training, ICLR
-2018). Without a given start the first step runs at the floor, 1. It measures the gradients, and the
-scale then becomes the largest that leaves room for larger ones, but 2^15 unless gradients are so
-small that most of them would vanish there. Gradients that overflow at 2^15 thus cost no step; other
-frameworks skip steps until halving has reached their range. Nor do small ones: doubling every 2,000
-steps takes 20,000 to reach those of 1e-6.
+2018). Without a given start the first step runs at the floor, 1, as does the next one where it
+isn't finite. It measures the gradients, and the scale then becomes the largest that leaves room for
+larger ones, but 2^15 unless gradients are so small that most of them would vanish there. Gradients
+that overflow at 2^15 thus cost no step; other frameworks skip steps until halving has reached their
+range. Nor do small ones: doubling every 2,000 steps takes 20,000 to reach those of 1e-6.
 """
 
 from __future__ import annotations
@@ -153,9 +153,8 @@ class DynamicLossScale(FixedLossScale):
             self._skipped = tf.identity(read(self._skipped_steps), name="skipped")
             self.first_step = self._step = None
             if config.tries_first_step:
-                taken = tf.add(read(self._good_steps), self._skipped)
                 self.first_step = tf.logical_and(
-                    tf.equal(taken, 0),
+                    tf.equal(read(self._good_steps), 0),
                     tf.equal(read(self._scale), config.loss_scale_initial),
                     name="first_step",
                 )
@@ -181,10 +180,12 @@ class DynamicLossScale(FixedLossScale):
             shrunk = tf.maximum(
                 self.current * self._config.loss_scale_backoff_factor, self._config.loss_scale_min
             )
+            if self.first_step is not None:  # the next step measures
+                shrunk = select(self.first_step, self.current, shrunk)
             scale = select(finite, select(grows, grown, self._fitting(gradients)), shrunk)
             skipped = self._skipped + tf.cast(tf.logical_not(finite), tf.int64)
             goes_on = tf.logical_and(finite, tf.logical_not(grows))
-            good = select(goes_on, good, self._changed(scale, skipped))
+            good = select(goes_on, good, self._changed(scale, finite))
             with tf.control_dependencies([scale, good, skipped]):
                 pairs = zip(
                     self.variables,
@@ -196,15 +197,17 @@ class DynamicLossScale(FixedLossScale):
                     name="step",
                 )
 
-    def _changed(self, scale: Any, skipped: Any) -> Any:
+    def _changed(self, scale: Any, finite: Any) -> Any:
         """The good steps since a change of the scale.
 
-        None; but 1 where the state would be that before a first step, which doesn't come again.
+        None; but 1 where the state would be that before a first step, which comes again only after
+        one that isn't finite.
         """
         if self.first_step is None:
-            return tf.zeros_like(skipped)
+            return tf.constant(0, tf.int64)
         like_new = tf.equal(scale, self._config.loss_scale_initial)
-        return tf.cast(tf.logical_and(like_new, tf.equal(skipped, 0)), tf.int64)
+        measures = tf.logical_and(self.first_step, tf.logical_not(finite))
+        return tf.cast(tf.logical_and(like_new, tf.logical_not(measures)), tf.int64)
 
     def _fitting(self, gradients: Sequence[Any]) -> Any:
         """The scale after a good step: unchanged; after a first step what fits its gradients."""

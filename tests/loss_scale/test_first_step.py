@@ -101,6 +101,26 @@ def test_it_grows_past_its_initial_value_without_another_first_step(
     assert found == expected
 
 
+def test_a_first_step_that_is_not_finite_is_taken_again(graph):
+    """At the floor, until one is finite; a scale that comes back to its start later stays there."""
+    scale = scales.make(Config.make(loss_scale_growth_interval=2), "loss_scale")
+    gradient = tf.placeholder(tf.float32, [])
+    update = scale.update(tf.is_finite(gradient), [gradient])
+    sizes = [np.inf, np.nan, 0.1, np.inf, 0.1, 0.1, np.inf, 0.1, 0.1, 0.1]
+    factors = [0, 0, 0, 14, 13, 13, 14, 13, 13, 14]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = []
+        for size in sizes:
+            found.append(np.log2(session.run(scale.in_step)))
+            session.run(update, {gradient: size})
+        assert found == factors
+        assert session.run(scale.variables[2]) == 4
+        session.run([scale.variables[0].assign(2.0**14), scale.variables[1].assign(1)])
+        session.run(update, {gradient: 0.1})
+        assert session.run([scale.variables[1], scale.in_step]) == [1, 2.0**15]
+
+
 def _layer(x, seed, name):
     start = tf.glorot_uniform_initializer(seed=seed)
     return tf.layers.dense(x, 8, kernel_initializer=start, name=name)
