@@ -224,8 +224,8 @@ CODES = {
     "GMP112": Code(
         0,
         "A write can't be skipped with its step.",
-        "Use a fixed --loss_scale that never overflows, or update variables outside the function or"
-        " loop.",
+        "Use a fixed --loss_scale that never overflows; or update variables outside of the function"
+        " or loop, after the update, each train op by a write of its own.",
     ),
     "GMP113": Code(
         0,

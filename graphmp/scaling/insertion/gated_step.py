@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.errors import warning
 from graphmp.graph.edit.editing import Editor
@@ -12,11 +12,13 @@ from graphmp.scaling.gates.insertion import IMPOSSIBLE, GateInsertion
 from graphmp.scaling.insertion.arithmetic import Arithmetic
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.skip_plan import SkipPlan
+from graphmp.wording import plural
 
 _HANDLES = (
-    "it handles gradients that are not finite (%d such writes): it is written in steps that the"
-    " loss scale skips too"
+    "it handles gradients that are not finite: it is written in steps that the loss scale skips"
+    " too (%s)"
 )
+_GOES_ON = "%s: it is written in skipped steps too (%s)"
 
 
 class Gated(NamedTuple):
@@ -72,10 +74,20 @@ def gate(
     ungated.update(dict.fromkeys(gates.impossible, IMPOSSIBLE))
     warnings.extend(warning("GMP112", name, text) for name, text in ungated.items())
     warnings.extend(
-        warning("GMP112", name, _HANDLES % len(plan.handling))
+        warning("GMP112", name, _HANDLES % plural(len(plan.handling), "write"))
         for name in graph.view.in_graph_order(plan.handling)[:1]
     )
+    warnings.extend(_told(graph, plan))
     return [_gated(plan, number, ungated) for number in range(len(made))]
+
+
+def _told(graph: TrainingGraph, plan: SkipPlan) -> Iterator[Dict[str, str]]:
+    """A warning for each reason why writes go on that users don't expect."""
+    by_reason: Dict[str, List[str]] = {}
+    for name in graph.view.in_graph_order(plan.told):
+        by_reason.setdefault(plan.told[name], []).append(name)
+    for why, names in by_reason.items():
+        yield warning("GMP112", names[0], _GOES_ON % (why, plural(len(names), "write")))
 
 
 def _histograms(graph: TrainingGraph) -> List[str]:

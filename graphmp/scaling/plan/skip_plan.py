@@ -23,10 +23,11 @@ For each write except initialisers, the first rule that applies counts.
    and never without it (variables that sparse Adam decays; parts of one train op; not metrics,
    which are local) depend on the flag of the update's loss. Of several losses, those count whose
    optimizer reads or writes the variable, or all if none does; one true flag suffices.
-6. Everything else is always written. So is, whatever it runs with, the model's own handling of
-   gradients that aren't finite: writes in branches, or of values, that are chosen by a test of
-   finiteness, where the updates don't run too; and other writes on the other side of the updates'
-   conditional.
+6. Everything else is always written: what something else than training runs too; what several
+   steps share, each of which may run alone, for a flag of another one would run that one too. So
+   is, whatever it runs with, the model's own handling of gradients that aren't finite: writes in
+   branches, or of values, that are chosen by a test of finiteness, where the updates don't run too;
+   and other writes on the other side of the updates' conditional.
 
 A flag requires the flags of losses that wrote the same variables before its gradients were
 computed: a step that first goes uphill, and then downhill from there, is one step.
@@ -34,6 +35,7 @@ computed: a step that first goes uphill, and then downhill from there, is one st
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import (
     AbstractSet,
     Dict,
@@ -57,12 +59,24 @@ from graphmp.loss_scale.words import (
     COUNTS_SKIPPED,
     WHEN_TAKEN,
 )
+from graphmp.once import once
 from graphmp.policy.op_sets import CALLS
 from graphmp.scaling.losses.handling import Handling
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.batch_writes import BatchWrites
+from graphmp.scaling.plan.by_products import is_by_product
 from graphmp.scaling.plan.joint_writes import FlagWaits, joint_writes
+
+_BY_VALUE = (
+    "the loss's flag, or what is written with it, doesn't come after it: it goes by whether all"
+    " that is written with it is finite"
+)
+_SHARED_BY_VALUE = (
+    "the steps of several losses run it: it goes by whether all that is written with it is finite"
+)
+_SHARED = "the steps of several losses run it, and each may run alone: no flag is always there"
+_CHECKED = "the loss's flag depends on it"
 
 
 class SkipPlan(NamedTuple):
@@ -73,8 +87,9 @@ class SkipPlan(NamedTuple):
         by_value: for a write, the writes whose values must be finite for it, itself included.
         in_loops: writes in while loops that depend on their own values.
         always: for each loss the state changes of a skipped step, and why.
-        handling: the writes of the model's own handling of gradients that aren't finite.
         within: for each loss the indices of those whose flags it requires too.
+        handling: the writes of the model's own handling of gradients that aren't finite.
+        told: other writes that go on in a skipped step, and are to be warned of, with the reason.
     """
 
     by_loss: Dict[str, FrozenSet[int]]
@@ -83,6 +98,7 @@ class SkipPlan(NamedTuple):
     always: List[Dict[str, str]]
     within: List[List[int]]
     handling: AbstractSet[str] = frozenset()
+    told: Mapping[str, str] = MappingProxyType({})
 
 
 def plan_skips(
@@ -127,6 +143,7 @@ class _Planner:
         self._global_steps = _global_steps(graph)
         self._batch = BatchWrites(graph, activations)
         self._handling = [Handling(graph, loss) for loss in losses]
+        self._shared: AbstractSet[str] = frozenset()  # by steps, each of which may run alone
 
     def plan(self) -> SkipPlan:
         handling = {
@@ -136,7 +153,9 @@ class _Planner:
         }
         plan = SkipPlan({}, {}, [], [{} for _ in self._losses], self._within, handling)
         others = [name for name in self._writes if name not in self._direct]
-        beside = [self._never_without(number, others) for number in self._all]
+        beside = [self._never_without([number], others) for number in self._all]
+        if len(self._losses) > 1:
+            self._shared = self._never_without(self._all, others) - set().union(*beside)
         batch: Dict[str, FrozenSet[int]] = {}
         left: Dict[str, FrozenSet[int]] = {}
         for name in self._writes:
@@ -162,7 +181,7 @@ class _Planner:
         )
         self._decide(plan, batch)
         self._list_others(plan)
-        return plan
+        return plan._replace(told=self._told(plan))
 
     @property
     def _all(self) -> range:
@@ -262,60 +281,75 @@ class _Planner:
                         plan, name, number
                     )
 
+    def _told(self, plan: SkipPlan) -> Dict[str, str]:
+        """Writes of a skipped step that its users wouldn't expect: shared ones, counts of steps."""
+        return {
+            name: why
+            for always in plan.always
+            for name, why in always.items()
+            if why == _SHARED or (why == _CHECKED and self._counts_steps(name))
+        }
+
     def _why(self, plan: SkipPlan, name: str, number: int) -> str:
         """Why a write doesn't depend on the loss's flag."""
         if name in plan.by_value:
-            return (
-                "the loss's flag, or what is written with it, doesn't come after it: it goes by"
-                " whether all that is written with it is finite"
-            )
+            return _SHARED_BY_VALUE if name in self._shared else _BY_VALUE
         if name in plan.in_loops:
             return "it is written in a while loop: " + BY_OWN_VALUES
         if self._is_push(name):
             return WHEN_TAKEN
         if name in plan.handling:
             return "it belongs to the model's own handling of gradients that are not finite"
-        if self._graph.state.written(name) & self._global_steps:
+        if self._goes_on(name, {number}):
             return COUNTS_SKIPPED if self._count_skipped_steps else COUNTS_ALL
         if not self._batch.is_global(name):
             return "it writes no global variable: no part of the model's state"
-        return (
-            "the loss's flag depends on it"
-            if name in self._before[number]
-            else "something else than training runs it too"
-        )
+        if name in self._before[number]:
+            return _CHECKED
+        return _SHARED if name in self._shared else "something else than training runs it too"
 
-    def _never_without(self, number: int, candidates: List[str]) -> AbstractSet[str]:
-        """Writes whose results are used only after an update of the loss: never run without it."""
-        after, view, joined = self._after[number], self._graph.view, self._step[number]
+    def _never_without(self, numbers: Sequence[int], candidates: List[str]) -> AbstractSet[str]:
+        """Writes whose results are used only after updates of some losses.
+
+        They never run without one of these; updates that they follow aside.
+        """
+        view = self._graph.view
+        after = frozenset().union(*(self._after[number] for number in numbers))
+        joined = frozenset().union(*(self._step[number] for number in numbers))
         found = [
             name
             for name in candidates
             if name in joined and name not in after and self._batch.is_global(name)
         ]
-        if not found:
-            return frozenset()
-        # An assignment to a resource variable is followed by a read that is mostly unused.
-        ends = [
-            n
-            for n in view.nodes
-            if n not in after
-            and not view.consumers(n)
-            and not view.control_consumers(n)
-            and not self._graph.state.variable(n)
-        ]
-        elsewhere = view.ancestors(ends)
+        elsewhere = view.ancestors(n for n in self._ends if n not in after) if found else ()
         return {name for name in found if name not in elsewhere}
+
+    @once
+    def _ends(self) -> List[str]:
+        """Nodes without readers that may be run."""
+        view = self._graph.view
+        return [
+            name
+            for name in view.nodes
+            if not view.consumers(name)
+            and not view.control_consumers(name)
+            # An assignment to a resource variable is followed by a read that is mostly unused.
+            and not self._graph.state.variable(name)
+            and not is_by_product(view, name)
+        ]
 
     def _goes_on(self, name: str, numbers: AbstractSet[int]) -> bool:
         """Apply rules 2 and 3."""
         if self._is_push(name):
             return True
-        if not self._graph.state.written(name) & self._global_steps:
+        if not self._counts_steps(name):
             return False
         return self._count_skipped_steps or any(
             self._losses[n].arrivals and not self._losses[n].fetched for n in numbers
         )
+
+    def _counts_steps(self, name: str) -> bool:
+        return bool(self._graph.state.written(name) & self._global_steps)
 
     def _is_push(self, name: str) -> bool:
         return self._graph.view.nodes[name].op.endswith("AccumulatorApplyGradient")
