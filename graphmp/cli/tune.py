@@ -283,7 +283,7 @@ def _table(found: Tuned, clock: str) -> List[Line]:
 
 
 def _remark(found: Tuned, name: str) -> str:
-    """What is said beside the time of a step."""
+    """The remark beside the time of a step."""
     same = "in float32 throughout" if name == "tuned" and found.is_float32 else ""
     return "; ".join(filter(None, ["kept" if name == found.kept else "", same]))
 
