@@ -4,8 +4,7 @@
 serves `tf.contrib`; `written`, or a `Program`, tells whether a script needs that, and `watch` does
 for what it runs later. `serve_what_left`, which `install` calls, serves `tf.estimator` and names
 that TensorFlow, Python and libraries have dropped, to programs that ask for TensorFlow 1 themselves
-too. On TensorFlow 1 `install` only restores names, of NumPy, SciPy, gym and contrib, and nothing
-needs it.
+too. On TensorFlow 1 `install` does no more than that, and nothing needs it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any, List
 import tensorflow.compat.v1 as tf
 
 from graphmp.legacy import contrib_modules, finder, internals, left, stand_ins, supplied
-from graphmp.legacy.libraries import keras_2, numpy_names, scipy_and_gym
+from graphmp.legacy.libraries import keras_2
 
 _INTERFACE = "tensorflow._api.v2.compat.v1."
 
@@ -20,7 +20,7 @@ def install(strict: bool = False) -> None:
     """Turn TensorFlow 2 behaviour off and install TensorFlow 1's interface as `tensorflow`.
 
     This includes contrib. Modules that imported `tensorflow` before keep what they have. Calling it
-    again does nothing. On TensorFlow 1 it only restores names that NumPy, SciPy and gym dropped.
+    again does nothing. On TensorFlow 1 it only serves what `left` serves.
 
     Args:
         strict: an import of a part of contrib that nothing serves is an error, though it may never
@@ -28,8 +28,6 @@ def install(strict: bool = False) -> None:
     """
     stand_ins.Settings.strict = strict
     left.serve_what_left()
-    numpy_names.restore()
-    scipy_and_gym.restore()
     real = sys.modules["tensorflow"]
     if internals.on_tensorflow_1() or isinstance(real, LegacyTensorFlow):
         return

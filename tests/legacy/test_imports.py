@@ -910,8 +910,11 @@ NUMPY = """
 """
 
 
-def test_numpy_has_its_old_names_and_arguments(run, tmp_path):
-    kinds, values, shapes, numbers, ragged, refused, copies = run(NUMPY, tmp_path)
+@pytest.mark.parametrize("module", ["tensorflow", "tensorflow.compat.v1"])
+def test_numpy_has_its_old_names_and_arguments(run, tmp_path, module):
+    """Also for a script that asks for TensorFlow 1 itself."""
+    program = NUMPY.replace("import tensorflow as", "import %s as" % module)
+    kinds, values, shapes, numbers, ragged, refused, copies = run(program, tmp_path)
     assert kinds == ["float64", "i", "bool", "U"]
     assert values == [float("inf"), 2.0, 3, 6, False]
     assert shapes == [[2, 3], [3, 2], [3, 2], [6]]
