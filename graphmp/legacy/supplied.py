@@ -56,6 +56,12 @@ SUPPLIED = (
         "scripts with Keras' own mixed precision",
     ),
     Supplied(
+        "tf:keras.layers.Layer",
+        "apply",
+        "graphmp.legacy.libraries.keras_2:apply",
+        "scripts that use layers of Keras as those of tf.layers",
+    ),
+    Supplied(
         _NORMALIZATION,
         "BatchNorm",
         "tf:layers.BatchNormalization",

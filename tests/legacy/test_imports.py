@@ -1075,3 +1075,15 @@ def test_the_loader_of_mnist(run, tmp_path):
     assert (found["shapes"], found["dtype"]) == ([[25, 784], [25, 10]], "float32")
     assert found["largest"] <= 1
     assert found["seen"] == sorted(n % 10 for n in range(20, 60))
+
+
+LAYERS = """
+    import json
+    import tensorflow as tf
+    x = tf.placeholder(tf.float32, [None, 4])
+    print(json.dumps([made(3).apply(x).shape[-1].value for made in (tf.keras.layers.Dense, tf.layers.Dense)]))
+"""
+
+
+def test_layers_of_keras_can_be_applied(run, tmp_path):
+    assert run(LAYERS, tmp_path) == [3, 3]

@@ -55,6 +55,11 @@ _SUPPLIED: Dict[str, Dict[str, Callable[[], Any]]] = {
 _ORDERINGS = {"channels_first": "th", "channels_last": "tf"}
 
 
+def apply(layer: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """A layer's outputs: a method of TensorFlow 1's layers."""
+    return layer(inputs, *args, **kwargs)
+
+
 def serve() -> None:
     """Make `import keras` mean `tf.keras` from now on, where `available`.
 
