@@ -9,11 +9,15 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.report import facts
+from graphmp.report.coverage import some_in_float32
 from graphmp.session.live.live_conversion import LiveConversion
 
 
 def announced(found: LiveConversion, config: Config, first: bool) -> Iterator[str]:
-    """The size of a conversion; for the `first` of a process also whether float16 is slow here."""
+    """The size of a conversion, and why the first matmul that stays float32 does.
+
+    For the `first` of a process also whether float16 is slow here.
+    """
     assert found.original is not None and found.meta_graph is not None  # kept for a report
     before, after = found.original.graph_def, found.meta_graph.graph_def
     cover = facts.coverage(after)
@@ -27,6 +31,10 @@ def announced(found: LiveConversion, config: Config, first: bool) -> Iterator[st
         facts.casts(after) - facts.casts(before),
         "loss scale " + scales_in_words(found.record.scales),
     )
+    left = some_in_float32(after, config, found.record) if cover["converted_ops"] else []
+    for row in left[:1]:
+        others = " (and %d more; --report=DIR lists all)" % (len(left) - 1) if len(left) > 1 else ""
+        yield "warning %s: %s: %s%s" % (row["code"], row["node"], row["message"], others)
     if (
         first
         and config.compute_dtype == "float16"

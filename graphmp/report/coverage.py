@@ -32,6 +32,17 @@ def left_in_float32(graph_def: Any, record: Record) -> Dict[str, str]:
     }
 
 
+def some_in_float32(graph_def: Any, config: Config, record: Record) -> List[Dict[str, str]]:
+    """A warning GMP102 for each of them, except where measured times decided."""
+    left = left_in_float32(graph_def, record) if config.compute_dtype != "float32" else {}
+    timed = {name for name, why in record.left.items() if why.kind == MEASURED}
+    return [
+        warning("GMP102", name, "computes in float32: %s" % reason)
+        for name, reason in left.items()
+        if name not in timed
+    ]
+
+
 def nothing_in_half(graph_def: Any, config: Config, record: Record) -> List[Dict[str, str]]:
     """The warning GMP120 for a converted graph without a matmul or convolution in half precision.
 

@@ -18,10 +18,10 @@ from graphmp.errors import GraphmpError, warning
 from graphmp.graph.state.variables import float32_kept, variables
 from graphmp.policy import policy as policies
 from graphmp.policy.layout import is_channels_first
-from graphmp.policy.reason import MEASURED, Done
+from graphmp.policy.reason import Done
 from graphmp.report import facts
 from graphmp.report.clips import user_clips
-from graphmp.report.coverage import left_in_float32, nothing_in_half
+from graphmp.report.coverage import nothing_in_half, some_in_float32
 from graphmp.report.float32 import float32_nodes
 from graphmp.report.kernels_here import missing_kernels
 from graphmp.report.reasons import Context, stated
@@ -103,7 +103,7 @@ def make_report(
         "warnings": [
             *record.warnings,
             *nothing_in_half(after, config, record),
-            *_float32_warnings(after, config, record),
+            *some_in_float32(after, config, record),
             *_channels_first_warnings(after),
             *missing_kernels(after),
         ],
@@ -221,16 +221,6 @@ def _pieces(value: Any, line: str) -> Iterator[str]:
 def sha256(path: pathlib.Path) -> str:
     """SHA-256 of a file, hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _float32_warnings(graph_def: Any, config: Config, record: Record) -> List[Dict[str, str]]:
-    left = left_in_float32(graph_def, record) if config.compute_dtype != "float32" else {}
-    timed = {name for name, why in record.left.items() if why.kind == MEASURED}
-    return [
-        warning("GMP102", name, "computes in float32: %s" % reason)
-        for name, reason in left.items()
-        if name not in timed
-    ]
 
 
 def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -90,6 +91,22 @@ def test_trains_and_says_so(forks, folder):
     other = "; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else ""
     assert err[2] == "graphmp: no GPU here: this CPU emulates float16, slowly" + other
     assert err[3:] == ["graphmp: 20 training steps; loss scale 1024; 0 skipped"]
+
+
+def test_the_first_matmul_that_stays_float32_is_said_with_its_reason(forks, folder):
+    for rule, more in (
+        ("/MatMul$", r" \(and \d more; --report=DIR lists all\)"),
+        ("^nothing$", None),
+    ):
+        _, _, err = forked(forks, TRAIN + LOOP, flags=["--keep_float32=" + rule])
+        lines = [line for line in err if "GMP102" in line]
+        if more is None:
+            assert not lines
+        else:
+            reason = r"computes in float32: user rule: --keep_float32=/MatMul\$"
+            assert len(lines) == 1 and re.search(
+                r"GMP102: \S*MatMul: %s%s$" % (reason, more), lines[0]
+            )
 
 
 @pytest.mark.parametrize("loss_scale", ["none", "128", "dynamic"])
