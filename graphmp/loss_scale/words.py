@@ -7,3 +7,12 @@ COUNTS_ALL = "it counts steps, and gradients of a step that isn't counted are st
 BY_OWN_VALUES = "it goes by whether its own values are finite"
 WHEN_TAKEN = "gradients are checked when they are taken out of an accumulator"
 ONLY_FINITE = "a moving average takes no value that is not finite"
+BY_VALUE = (
+    "the loss's flag, or what is written with it, doesn't come after it: it goes by whether all"
+    " that is written with it is finite"
+)
+CHECKED = "the loss's flag depends on it"
+SHARED = "the steps of several losses run it, and each may run alone: no flag is always there"
+SHARED_BY_VALUE = (
+    "the steps of several losses run it: it goes by whether all that is written with it is finite"
+)

@@ -55,8 +55,12 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.state.state_kinds import GO_ON, kind
 from graphmp.loss_scale.words import (
     BY_OWN_VALUES,
+    BY_VALUE,
+    CHECKED,
     COUNTS_ALL,
     COUNTS_SKIPPED,
+    SHARED,
+    SHARED_BY_VALUE,
     WHEN_TAKEN,
 )
 from graphmp.once import once
@@ -67,16 +71,6 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.batch_writes import BatchWrites
 from graphmp.scaling.plan.by_products import is_by_product
 from graphmp.scaling.plan.joint_writes import FlagWaits, joint_writes
-
-_BY_VALUE = (
-    "the loss's flag, or what is written with it, doesn't come after it: it goes by whether all"
-    " that is written with it is finite"
-)
-_SHARED_BY_VALUE = (
-    "the steps of several losses run it: it goes by whether all that is written with it is finite"
-)
-_SHARED = "the steps of several losses run it, and each may run alone: no flag is always there"
-_CHECKED = "the loss's flag depends on it"
 
 
 class SkipPlan(NamedTuple):
@@ -287,13 +281,13 @@ class _Planner:
             name: why
             for always in plan.always
             for name, why in always.items()
-            if why == _SHARED or (why == _CHECKED and self._counts_steps(name))
+            if why == SHARED or (why == CHECKED and self._counts_steps(name))
         }
 
     def _why(self, plan: SkipPlan, name: str, number: int) -> str:
         """Why a write doesn't depend on the loss's flag."""
         if name in plan.by_value:
-            return _SHARED_BY_VALUE if name in self._shared else _BY_VALUE
+            return SHARED_BY_VALUE if name in self._shared else BY_VALUE
         if name in plan.in_loops:
             return "it is written in a while loop: " + BY_OWN_VALUES
         if self._is_push(name):
@@ -305,8 +299,8 @@ class _Planner:
         if not self._batch.is_global(name):
             return "it writes no global variable: no part of the model's state"
         if name in self._before[number]:
-            return _CHECKED
-        return _SHARED if name in self._shared else "something else than training runs it too"
+            return CHECKED
+        return SHARED if name in self._shared else "something else than training runs it too"
 
     def _never_without(self, numbers: Sequence[int], candidates: List[str]) -> AbstractSet[str]:
         """Writes whose results are used only after updates of some losses.
