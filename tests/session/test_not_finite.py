@@ -26,6 +26,44 @@ SKIPS = "--loss_scale=dynamic, which skips such steps"
 LOOK = "See which op does it: --debug_overflow; what to keep in float32: graphmp audit --fix"
 BELOW = "Loss scales below %d may do, for a large loss: --loss_scale_min=1e-06. "
 NAN = "the step is applied all the same, weights may be NaN from here on. "
+TAKEN_APART = """
+import sys
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tensorflow.python.framework.function import Defun
+tf.disable_v2_behavior()
+if sys.argv[1].startswith("v2"):
+    tf.enable_control_flow_v2()
+x = tf.placeholder(tf.float32, [4, 8], "x")
+w = tf.get_variable("w", [8, 8], initializer=tf.ones_initializer(), use_resource=True)
+
+def taken(rows, w):
+    rows, w = tf.reshape(rows, [-1, 8]), tf.reshape(w, [8, 8])
+    return tf.gradients(tf.reduce_mean(tf.square(tf.matmul(rows, w)), name="loss"), w)[0]
+
+def summed(count, gradient):
+    return tf.while_loop(
+        lambda i, _: i < count, lambda i, total: (i + 1, total + gradient(i)), [0, tf.zeros([8, 8])]
+    )[1]
+
+shape = sys.argv[1].split()[-1]
+if shape == "mapped":
+    gradient = tf.reduce_mean(tf.map_fn(lambda row: taken(row, w), x), 0)
+elif shape == "summed":
+    gradient = summed(4, lambda i: taken(x[i], w))
+elif shape == "nested":
+    gradient = summed(2, lambda i: summed(2, lambda j: taken(x[i + j], w)))
+elif shape == "called":
+    gradient = Defun(tf.float32, tf.float32, func_name="called")(taken)(x, w.read_value())
+elif shape == "both":
+    gradient = taken(x, w) + summed(4, lambda i: taken(x[i], w))
+train = tf.train.GradientDescentOptimizer(1e-6).apply_gradients([(gradient, w)])
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for value in sys.argv[2:]:
+        session.run(train, {x: np.full((4, 8), float(value))})
+"""
+SHAPES = ["mapped", "summed", "nested", "called", "both", "v2 mapped", "v2 nested", "v2 both"]
 CASES = [
     # flags, what a step fetches, its inputs, what is said of steps
     (["--loss_scale=128"], "train", "1 1", []),
@@ -110,6 +148,41 @@ def test_the_last_line_counts_them(script, forks):
         "2 skipped: nothing was learned. The scale, 2.5e+29 now, is lowered after each of them;"
         " start lower: --loss_scale_initial=32768"
     )
+
+
+@pytest.fixture(scope="module")
+def taken_apart(tmp_path_factory):
+    path = tmp_path_factory.mktemp("taken_apart") / "train.py"
+    path.write_text(TAKEN_APART)
+    return str(path)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "flags, value, begins",
+    [
+        (["--loss_scale_initial=1e30"], "1", "overflowed at loss scale 1e+30; step skipped"),
+        (["--loss_scale=1e10"], "1", "is not finite; the fixed loss scale 1e+10 skips nothing"),
+        (
+            ["--loss_scale=none", "--compute_dtype=float32"],
+            "nan",
+            "is not finite; without a loss scale nothing is skipped",
+        ),
+    ],
+    ids=["dynamic", "fixed", "none"],
+)
+def test_gradients_of_loops_and_functions_are_watched_outside(
+    shape, flags, value, begins, taken_apart, forks
+):
+    """The step lies outside: its flag and the gradients that it applies can be fetched."""
+    if shape.startswith("v2") and tf.__version__ < "2":
+        pytest.skip("1.15.5 takes no gradients in loops of functions")
+    ended = forks.run(taken_apart, shape, *[value] * 10, flags=flags)
+    assert (ended.status, ended.out) == (0, ""), ended.err
+    first, many = (line for line in ended.said if line.startswith(("step ", "10 steps in a row")))
+    assert first.startswith("step 1: a gradient of ") and begins in first
+    assert many.startswith("10 steps in a row ")
+    assert ": nothing was learned. " in ended.said[-1]
 
 
 def test_debug_overflow_names_the_op_of_a_fixed_scale(script, forks):

@@ -8,7 +8,6 @@ from graphmp.config import Config
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.report.record import Record
-from graphmp.report.training import fetchable
 from graphmp.session.live.finite import WatchedLoss
 
 _SCALES_ITSELF = (
@@ -46,18 +45,20 @@ def watched_losses(
         ]
         return [tensor for tensor in outputs if tensor.dtype.is_floating or tensor.dtype.is_bool]
 
-    found = [
-        _loss(row, config, tensors, _scale(row["scale"], after, op))
-        for row in fetchable(record.losses)
+    found = [_loss(row, config, tensors) for row in record.losses]
+    return [
+        loss._replace(scale=_scale(row["scale"], after, op))
+        for row, loss in zip(record.losses, found)
+        if loss.flags or loss.gradients
     ]
-    return [loss for loss in found if loss.flags or loss.gradients]
 
 
 def _loss(
-    row: Dict[str, Any], config: Config, tensors: Callable[[Iterable[str]], List[Any]], scale: Any
+    row: Dict[str, Any], config: Config, tensors: Callable[[Iterable[str]], List[Any]]
 ) -> WatchedLoss:
+    """A row's loss without the scale; without flags and gradients where no tensor is in reach."""
     flags = tensors([row["finite"]] if row["finite"] else [])
-    gradients = [] if flags else tensors(row["unscale"] or row["gradients"])
+    gradients = [] if flags else tensors(_unscaled(row))
     kind = "dynamic" if flags else "fixed" if row["scale"] else "none"
     floor = config.loss_scale_min if flags else 0.0
     name = " + ".join(row["loss"])
@@ -67,10 +68,16 @@ def _loss(
         flags,
         gradients,
         tensors(row["loss"]),
-        scale,
+        None,
         floor,
         config.loss_scale_backoff_factor,
     )
+
+
+def _unscaled(row: Dict[str, Any]) -> List[str]:
+    """The unscaled gradients of a loss: in its graph, returned by calls, and leaving loops."""
+    returned = [text for text in row["gradients"] if parse_input(text).node in row["through"]]
+    return list(dict.fromkeys([*(row["unscale"] or row["gradients"]), *returned, *row["emerging"]]))
 
 
 def _scale(current: str, after: GraphView, op: Callable[[str], Any]) -> Optional[Tuple[Any, Any]]:
