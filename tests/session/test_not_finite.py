@@ -55,6 +55,8 @@ elif shape == "nested":
     gradient = summed(2, lambda i: summed(2, lambda j: taken(x[i + j], w)))
 elif shape == "called":
     gradient = Defun(tf.float32, tf.float32, func_name="called")(taken)(x, w.read_value())
+elif shape == "branch":
+    gradient = tf.cond(tf.reduce_sum(x) > 9e9, lambda: tf.zeros([8, 8]), lambda: taken(x, w))
 elif shape == "both":
     gradient = taken(x, w) + summed(4, lambda i: taken(x[i], w))
 train = tf.train.GradientDescentOptimizer(1e-6).apply_gradients([(gradient, w)])
@@ -63,7 +65,18 @@ with tf.Session() as session:
     for value in sys.argv[2:]:
         session.run(train, {x: np.full((4, 8), float(value))})
 """
-SHAPES = ["mapped", "summed", "nested", "called", "both", "v2 mapped", "v2 nested", "v2 both"]
+SHAPES = [
+    "mapped",
+    "summed",
+    "nested",
+    "called",
+    "both",
+    "branch",
+    "v2 mapped",
+    "v2 nested",
+    "v2 both",
+    "v2 branch",
+]
 CASES = [
     # flags, what a step fetches, its inputs, what is said of steps
     (["--loss_scale=128"], "train", "1 1", []),
@@ -171,7 +184,7 @@ def taken_apart(tmp_path_factory):
     ],
     ids=["dynamic", "fixed", "none"],
 )
-def test_gradients_of_loops_and_functions_are_watched_outside(
+def test_gradients_of_loops_branches_and_functions_are_watched_outside(
     shape, flags, value, begins, taken_apart, forks
 ):
     """The step lies outside: its flag and the gradients that it applies can be fetched."""

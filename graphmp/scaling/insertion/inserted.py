@@ -52,7 +52,6 @@ def row_of(
         "loss": sorted(set(named(name for scope in loss.scopes for name in scope.losses))),
         "seeds": named(port.node for scope in loss.scopes for port in scope.seeds),
         "gradients": named(str(port) for port in loss.gradients),
-        "emerging": named(str(port) for port in loss.emerging),
         "updates": named(loss.updates),
         "scale": in_body(function, arithmetic.current) if arithmetic and arithmetic.current else "",
         "unscale": named(arithmetic.unscaled) if arithmetic else [],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import AbstractSet, Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from graphmp.config import Config
 from graphmp.graph.structure.branches import conditional
-from graphmp.graph.structure.view import GraphView, parse_input
+from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.report.record import Record
 from graphmp.session.live.finite import WatchedLoss
 
@@ -34,18 +34,8 @@ def watched_losses(
     """
     if any(row["code"] in _SCALES_ITSELF for row in record.warnings):
         return []
-    unseen = conditional(after) | in_loops
-
-    def tensors(ports: Iterable[str]) -> List[Any]:
-        found = [parse_input(port) for port in ports]
-        outputs = [
-            op(port.node).outputs[port.output]
-            for port in found
-            if port.node in after.nodes and port.node not in unseen
-        ]
-        return [tensor for tensor in outputs if tensor.dtype.is_floating or tensor.dtype.is_bool]
-
-    found = [_loss(row, config, tensors) for row in record.losses]
+    reach = _Reach(after, conditional(after) | in_loops, op)
+    found = [_loss(row, config, reach) for row in record.losses]
     return [
         loss._replace(scale=_scale(row["scale"], after, op))
         for row, loss in zip(record.losses, found)
@@ -53,31 +43,63 @@ def watched_losses(
     ]
 
 
-def _loss(
-    row: Dict[str, Any], config: Config, tensors: Callable[[Iterable[str]], List[Any]]
-) -> WatchedLoss:
-    """A row's loss without the scale; without flags and gradients where no tensor is in reach."""
-    flags = tensors([row["finite"]] if row["finite"] else [])
-    gradients = [] if flags else tensors(_unscaled(row))
+class _Reach(NamedTuple):
+    """The nodes of a converted graph whose tensors any run of them can fetch.
+
+    Attributes:
+        after: the converted graph, whose functions have no nodes in it.
+        unseen: its nodes in while loops and branches.
+        op: returns the op of the live graph for a node's name.
+    """
+
+    after: GraphView
+    unseen: AbstractSet[str]
+    op: Callable[[str], Any]
+
+    def has(self, node: str) -> bool:
+        """Whether a node's outputs can be fetched."""
+        return node in self.after.nodes and node not in self.unseen
+
+    def tensors(self, ports: Iterable[Port]) -> List[Any]:
+        """Those of some outputs that can be fetched and tested, without references."""
+        outputs = [self.op(p.node).outputs[p.output] for p in ports if self.has(p.node)]
+        return [
+            tensor
+            for tensor in outputs
+            if tensor.dtype == tensor.dtype.base_dtype
+            and (tensor.dtype.is_floating or tensor.dtype.is_bool)
+        ]
+
+    def gradients(self, row: Dict[str, Any]) -> List[Any]:
+        """The unscaled gradients of a loss.
+
+        If some are computed in a loop, a branch or a function: the inputs of the loss's updates.
+        """
+        unscaled = list(map(parse_input, row["unscale"] or row["gradients"]))
+        if unscaled and all(self.has(port.node) for port in unscaled):
+            return self.tensors(unscaled)
+        read = (
+            port for name in row["updates"] if self.has(name) for port in self.after.inputs(name)
+        )
+        return self.tensors(dict.fromkeys(read))
+
+
+def _loss(row: Dict[str, Any], config: Config, reach: _Reach) -> WatchedLoss:
+    """A row's loss without the scale; without flags and gradients where none can be fetched."""
+    flags = reach.tensors([parse_input(row["finite"])] if row["finite"] else [])
+    gradients = [] if row["finite"] else reach.gradients(row)
     kind = "dynamic" if flags else "fixed" if row["scale"] else "none"
     floor = config.loss_scale_min if flags else 0.0
-    name = " + ".join(row["loss"])
     return WatchedLoss(
-        name,
+        " + ".join(row["loss"]),
         kind,
         flags,
         gradients,
-        tensors(row["loss"]),
+        reach.tensors(map(parse_input, row["loss"])),
         None,
         floor,
         config.loss_scale_backoff_factor,
     )
-
-
-def _unscaled(row: Dict[str, Any]) -> List[str]:
-    """The unscaled gradients of a loss: in its graph, returned by calls, and leaving loops."""
-    returned = [text for text in row["gradients"] if parse_input(text).node in row["through"]]
-    return list(dict.fromkeys([*(row["unscale"] or row["gradients"]), *returned, *row["emerging"]]))
 
 
 def _scale(current: str, after: GraphView, op: Callable[[str], Any]) -> Optional[Tuple[Any, Any]]:
