@@ -15,9 +15,10 @@ from typing import Any, Iterable, Iterator, Optional, Sequence
 
 from graphmp.errors import GraphmpError
 
-LONGEST = 20_000  # characters of a regular expression
+LONGEST = 20_100  # characters of a regular expression; the gate's longest name, escaped, fits
 MOST = 1000  # regular expressions of one kind
 SECONDS = 5.0  # of the processor, for all searches of one kind
+_WHOLE = "^(?:%s)$"
 
 
 class Pattern:
@@ -59,6 +60,19 @@ def patterns(texts: Iterable[str]) -> Sequence[Pattern]:
         text = "%s regular expressions for names of nodes; accepted are at most %s"
         raise GraphmpError("GMP002", text % (format(len(found), ","), format(MOST, ",")))
     return found
+
+
+def whole_names(names: Iterable[str]) -> Iterator[str]:
+    """Regular expressions that find these names alone, as few as their limited length permits."""
+    most, part = LONGEST - len(_WHOLE % ""), ""
+    for name in map(re.escape, names):
+        longer = "%s|%s" % (part, name) if part else name
+        if part and len(longer) > most:
+            yield _WHOLE % part
+            longer = name
+        part = longer
+    if part:
+        yield _WHOLE % part
 
 
 def matches(texts: Iterable[str], name: str) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from graphmp import patterns
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
+from graphmp.gate.limits import MOST_NAME
 from graphmp.policy import policy
 from graphmp.rewrite.unmatched import unmatched
 
@@ -53,3 +54,14 @@ def test_a_policy_file_of_any_size_is_refused_at_once(text, tmp_path):
     with pytest.raises(GraphmpError, match=r"huge\.txt: found more than") as error:
         policy.load("float16", str(path))
     assert error.value.code == "GMP010"
+
+
+def test_names_are_found_whole_whatever_their_length():
+    """Each expression is accepted, however long the names and however many."""
+    names = ["." * MOST_NAME] + ["%s/%d" % ("a-long.scope" * 40, n) for n in range(100)]
+    config = Config.make(keep_float32=list(patterns.whole_names(names)))
+    assert len(config.keep_float32) == 4
+    assert all(patterns.matches(config.keep_float32, name) for name in names)
+    others = ["b", names[1][:-1], names[1] + "/b", "c/" + names[1], names[1].replace(".", "_")]
+    assert not any(patterns.matches(config.keep_float32, name) for name in others)
+    assert list(patterns.whole_names([])) == []

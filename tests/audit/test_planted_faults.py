@@ -8,6 +8,7 @@ import math
 import pytest
 
 import graphmp
+from graphmp import patterns
 from graphmp.audit.options import AuditOptions
 from graphmp.audit.repair.fix import Fixer, half_nodes
 from graphmp.audit.repair.repair import KeepRule, Repair
@@ -87,6 +88,14 @@ def test_the_repair_keeps_what_is_guilty(fault, options, data):
     assert (
         repair.runs < 2 * math.log2(len(half)) + len(kept) * math.log2(len(half)) + 1
     )  # one to validate it
+
+
+def test_a_repair_tries_no_longer_rules_than_are_accepted(data, monkeypatch):
+    """Together the names of half-precision nodes are longer than one rule may be."""
+    conversion, audited = found("long_sum", data)
+    monkeypatch.setattr(patterns, "LONGEST", 120)
+    repair = Fixer(conversion, Config.make(), data, TOLERANCE, [].append).repair(audited)
+    assert repair.passes and len(repair.rules) == 1
 
 
 @pytest.mark.parametrize("fault, options", REPAIRED)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from typing import Callable, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Callable, FrozenSet, List, Optional, Sequence, Set, Tuple
 
 from graphmp.audit.agreement import LOSSES, disagreeing, loss_difference
 from graphmp.audit.audit import Audit
@@ -21,6 +20,7 @@ from graphmp.conversion.built_graph import Identity, convert_graph
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.stages import Stages
 from graphmp.graph.structure.view import GraphView, parse_input
+from graphmp.patterns import whole_names
 from graphmp.policy.formats import FORMATS
 
 
@@ -153,10 +153,8 @@ class Fixer:
         )
 
     def _converted(self, kept: FrozenSet[str]) -> Conversion:
-        patterns = tuple(
-            "^(?:%s)$" % "|".join(map(re.escape, part)) for part in _parts(sorted(kept))
-        )
-        config = replace(self._config, keep_float32=self._config.keep_float32 + patterns)
+        keep = self._config.keep_float32 + tuple(whole_names(sorted(kept)))
+        config = replace(self._config, keep_float32=keep)
         if self._last is None or self._last[0] != config:
             before = self._conversion.before
             self._last = (
@@ -164,10 +162,6 @@ class Fixer:
                 convert_graph(before, Identity("", "", ""), config, Stages(lambda stage: None), []),
             )
         return self._last[1]
-
-
-def _parts(names: Sequence[str], most: int = 1000) -> Iterable[Sequence[str]]:
-    return (names[start : start + most] for start in range(0, len(names), most))
 
 
 def half_nodes(conversion: Conversion) -> List[str]:
