@@ -20,6 +20,7 @@ from typing import (
 
 from graphmp.errors import warning
 from graphmp.naming import SCOPE, function_of, in_body
+from graphmp.patterns import LONGEST
 from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.policy.reason import Done, Reason
 from graphmp.report.record import Kept, Record
@@ -31,6 +32,7 @@ from graphmp.rewrite.recognise import Recognised
 from graphmp.scaling.insertion.inserted import Inserted
 from graphmp.tuning.costs import FLOAT32, OPERATIONS, WHOLE, Costs
 from graphmp.tuning.prediction import Prediction
+from graphmp.wording import plural
 
 
 class Notes(NamedTuple):
@@ -135,19 +137,21 @@ def _idle(idle: Mapping[str, AbstractSet[str]], half: AbstractSet[str]) -> Itera
     left = [start for start, nodes in idle.items() if nodes & half]
     if left:
         text = (
-            "gradients that are taken from here train nothing (%d such calls): no scale keeps those"
-            " below 6e-8 from vanishing in float16; %s"
+            "gradients that are taken from here train nothing (%s): no scale keeps those below 6e-8"
+            " from vanishing in float16; %s"
         )
-        yield warning("GMP110", left[0], text % (len(left), _cure(left)))
+        calls = plural(len(left), "such call")
+        yield warning("GMP110", left[0], text % (calls, _cure(left)))
 
 
 def _cure(starts: Sequence[str]) -> str:
     """The flag that cures idle gradient code; no rule for nodes names a function."""
     scopes = list(dict.fromkeys(re.escape(start.rpartition("/")[0]) for start in starts))
-    if not all(scopes) or any(function_of(start) != start for start in starts):
+    kept = "^%s/" % (scopes[0] if len(scopes) == 1 else "(%s)" % "|".join(scopes))
+    in_functions = any(function_of(start) != start for start in starts)
+    if not all(scopes) or in_functions or len(kept) > LONGEST:
         return "--compute_dtype=bfloat16 has the range of float32"
-    one = scopes[0] if len(scopes) == 1 else "(%s)" % "|".join(scopes)
-    return "--keep_float32='^%s/' computes them in float32" % one
+    return "--keep_float32='%s' computes them in float32" % kept
 
 
 def _costs(prediction: Optional[Prediction], timed: Sequence[Timed]) -> Dict[str, Any]:
