@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.session.live.finite import NotFinite
+from graphmp.session.live.watch import Overflow
 from graphmp.session.live.words import Words
 from tests.support.scripts import OF_LARGE_VALUES
 
@@ -348,13 +349,25 @@ def step(**changes):
 
 @pytest.mark.unit
 def test_what_is_float32_already_is_not_to_be_kept_so():
-    class Overflow:
-        node, dtype = "x", "float32"
-
+    found = Overflow("x", "Exp", "float32", [], ["x"])
     assert (
-        Words(python=False).cure(step(overflow=Overflow()))
+        Words(python=False).cure(step(overflow=found))
         == "x computes in float32 already: look at the data, lower the learning rate"
     )
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "nodes, what",
+    [
+        (["x"], "x in float32, and what reads it"),
+        (["x", "y"], "x, y in float32, and what reads them"),
+    ],
+)
+def test_the_nodes_to_keep_are_named(nodes, what):
+    found = Overflow("x_graphmp_float16", "Cast", "float16", [], nodes)
+    said = Words(python=False).cure(step(overflow=found))
+    assert said.startswith("Keep %s (--keep_float32); " % what) and "_graphmp_" not in said
 
 
 @pytest.mark.unit

@@ -63,7 +63,7 @@ def test_names_the_first_that_is_not_finite(graph, branch):
         graph.finalize()
         found = graphmp.check_overflow(session, FEED)
         assert (found.node, found.op, found.dtype) == ("large", "Mul", "float16")
-        assert found.inputs[0].name == "mul"
+        assert found.inputs[0].name == "mul" and found.to_keep == ["large"]
         assert [found.inputs[0].low, found.inputs[0].high] == pytest.approx(
             [30000, 30000], rel=2e-3
         )
@@ -75,6 +75,36 @@ def test_names_the_first_that_is_not_finite(graph, branch):
         assert graphmp.check_overflow(session, FEED) == found
         assert len(graph.get_operations()) == before
         assert graphmp.check_overflow(session, FEED, "hidden:0") is None
+
+
+def large_gradients():
+    """Two layers, and a loss whose gradients are 1e6 in float32."""
+    x = tf.placeholder(tf.float32, [4, 8], "x")
+    inner = tf.get_variable("inner", [8, 5], initializer=tf.constant_initializer(0.1))
+    outer = tf.get_variable("outer", [5, 3], initializer=tf.constant_initializer(0.1))
+    loss = tf.reduce_sum(tf.matmul(tf.matmul(x, inner), outer) * 1e6, name="loss")
+    tf.train.GradientDescentOptimizer(1e-9).minimize(loss, name="train")
+    tf.global_variables_initializer()
+
+
+@pytest.mark.filterwarnings("ignore:step 1:RuntimeWarning")
+def test_where_an_inserted_cast_overflows_its_readers_are_to_be_kept():
+    """Its input is float32 already. Following the advice ends the overflow."""
+    kept, found = [], None
+    while found or not kept:
+        with tf.Graph().as_default() as graph:
+            large_gradients()
+            names = {op.name for op in graph.get_operations()}
+            rules = ["^%s$" % name for name in kept]
+            with graphmp.Session(loss_scale_initial=1.0, keep_float32=rules) as session:
+                session.run("init")
+                session.run("train", FEED)
+                found = graphmp.check_overflow(session, FEED)
+        if not kept:
+            assert (found.op, found.dtype) == ("Cast", "float16") and found.node not in names
+        if found:
+            assert found.to_keep and set(found.to_keep) <= names - set(kept)
+            kept += found.to_keep
 
 
 def test_nothing_where_all_is_finite(graph):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.edit.building import own_scope
+from graphmp.graph.state.live import ancestors
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.view import GraphView
+from graphmp.naming import SIBLING
 from graphmp.policy.op_sets import EXITS, SWITCHES, VARIABLE_OPS
 from graphmp.tf_hooks.internals import outside
 
@@ -44,12 +46,15 @@ class Overflow(NamedTuple):
         op: its type.
         dtype: "float16", "bfloat16", "float32" or "float64".
         inputs: its inputs, with ranges.
+        to_keep: the original graph's nodes that would have to compute in float32: itself, or what
+            reads it if a conversion inserted it.
     """
 
     node: str
     op: str
     dtype: str
     inputs: List[Seen]
+    to_keep: List[str]
 
     def __str__(self) -> str:
         seen = ", ".join(dict.fromkeys(map(str, self.inputs)))  # `h * h` reads one tensor
@@ -70,7 +75,7 @@ class Watch:
             largest value.
     """
 
-    def __init__(self, ops: Iterable[Any], originals: Mapping[str, str], updates: bool = False):
+    def __init__(self, ops: Sequence[Any], originals: Mapping[str, str], updates: bool = False):
         """Add nodes to the graph, even a finalised one. Loops and branches are left out.
 
         Args:
@@ -83,10 +88,9 @@ class Watch:
             GraphmpError: GMP002 if the ops depend on no floating-point tensor.
         """
         self._originals = originals
+        self._behind = ancestors(ops)
         self._tensors = [
-            tensor
-            for tensor in _watched(list(ops))
-            if not (updates and _is_reference_read(tensor.op))
+            tensor for tensor in _watched(ops) if not (updates and _is_reference_read(tensor.op))
         ]
         if not self._tensors:
             raise GraphmpError(
@@ -112,14 +116,28 @@ class Watch:
         for tensor in self._tensors:
             if tensor.name in bad and not any(each.name in bad for each in tensor.op.inputs):
                 inputs = [seen[each.name] for each in tensor.op.inputs if each.name in seen]
-                return Overflow(
-                    self._name(tensor), tensor.op.type, tensor.dtype.base_dtype.name, inputs
-                )
+                dtype = tensor.dtype.base_dtype.name
+                to_keep = list(dict.fromkeys(self._to_keep(tensor.op)))
+                return Overflow(self._name(tensor), tensor.op.type, dtype, inputs, to_keep)
         return None
 
+    def _to_keep(self, op: Any) -> Iterator[str]:
+        """The op's name in the original graph; for an inserted cast those of what reads it."""
+        name = self._original(op)
+        if not SIBLING.match(name):
+            yield name
+            return
+        for tensor in op.outputs:
+            for reader in tensor.consumers():
+                if reader in self._behind:
+                    yield from self._to_keep(reader)
+
     def _name(self, tensor: Any) -> str:
-        name = self._originals.get(tensor.op.name, tensor.op.name)
+        name = self._original(tensor.op)
         return name if tensor.value_index == 0 else "%s:%d" % (name, tensor.value_index)
+
+    def _original(self, op: Any) -> str:
+        return self._originals.get(op.name, op.name)
 
 
 def _is_reference_read(op: Any) -> bool:
@@ -131,7 +149,7 @@ def _range(tensor: Any) -> Tuple[Any, Any, Any]:
     return tf.reduce_all(tf.is_finite(value)), tf.reduce_min(value), tf.reduce_max(value)
 
 
-def _watched(ops: List[Any]) -> List[Any]:
+def _watched(ops: Sequence[Any]) -> List[Any]:
     """Floating-point tensors that can be fetched whenever the ops run, in topological order.
 
     Gradients that nothing reads are left out.

@@ -6,8 +6,10 @@ from typing import Iterator
 
 from graphmp.config import Config
 from graphmp.session.live.finite import NotFinite
+from graphmp.wording import some
 
 MANY = 10
+_NAMED = 10  # nodes to keep in float32
 _LOW = 1e-6  # a minimum of the scale that serves losses up to 1e10
 _APPLIED = "the step is applied all the same, weights may be NaN from here on"
 
@@ -53,8 +55,9 @@ class Words:
                 step.overflow.node,
                 step.overflow.dtype,
             )
-        keep = "Keep %s in float32, and what reads it (%skeep_float32)" % (
-            step.overflow.node,
+        keep = "Keep %s in float32, and what reads %s (%skeep_float32)" % (
+            some(step.overflow.to_keep, _NAMED),
+            "it" if len(step.overflow.to_keep) == 1 else "them",
             self._dashes,
         )
         return keep + "; graphmp audit --fix finds all that has to stay float32"
