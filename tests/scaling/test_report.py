@@ -264,3 +264,21 @@ def test_the_report_lists_what_a_skipped_step_changes_all_the_same():
     ]
     (loss,) = graphmp.convert(meta_graph, loss_scale=128.0).report["losses"]
     assert loss["not_skipped"] == loss["gated"] == []
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("is_continued", [True, False])
+def test_activations_that_gradients_go_on_from_are_no_losses(is_continued):
+    """As in code that computes activations again to save memory."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, (4, 8), "x")
+        first, last = tf.get_variable("first", (8, 8)), tf.get_variable("last", (8, 1))
+        hidden = tf.tanh(tf.matmul(x, first), name="hidden")
+        loss = tf.identity(square(tf.matmul(hidden, last)), name="loss")
+        by_hidden, by_last = tf.gradients(loss, [hidden, last])
+        seeds = by_hidden if is_continued else tf.ones_like(hidden)
+        (by_first,) = tf.gradients(hidden, first, grad_ys=seeds)
+        sgd().apply_gradients([(by_first, first), (by_last, last)])
+        rows = graphmp.convert(tf.train.export_meta_graph()).report["losses"]
+    named = [name for row in rows for name in row["loss"]]
+    assert named == ["loss"] if is_continued else set(named) == {"hidden", "loss"}

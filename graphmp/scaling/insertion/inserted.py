@@ -49,7 +49,7 @@ def row_of(
 
     return {
         "gradient_scope": ", ".join(named(scope.scope for scope in loss.scopes)),
-        "loss": sorted(set(named(name for scope in loss.scopes for name in scope.losses))),
+        "loss": sorted(set(named(loss.tensors))),
         "seeds": named(port.node for scope in loss.scopes for port in scope.seeds),
         "gradients": named(str(port) for port in loss.gradients),
         "updates": named(loss.updates),

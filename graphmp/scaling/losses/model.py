@@ -20,6 +20,7 @@ class GradientScope(NamedTuple):
         leaving: floating-point outputs that nodes outside read.
         call: the call of a function that takes the gradients inside and returns them unscaled;
             empty if they are taken in this graph.
+        goes_on: whether it starts from gradients of others: what it differentiates is no loss.
     """
 
     scope: str
@@ -29,6 +30,7 @@ class GradientScope(NamedTuple):
     degrees: ScaleEffect
     leaving: Tuple[Port, ...]
     call: str = ""
+    goes_on: bool = False
 
     @property
     def starts(self) -> Tuple[str, ...]:
@@ -64,6 +66,15 @@ class Loss(NamedTuple):
     updates: Tuple[str, ...]
     direct: Tuple[str, ...]
     emerging: Tuple[Port, ...] = ()
+
+    @property
+    def tensors(self) -> List[str]:
+        """The nodes that it is the value of, or their sum.
+
+        Code that computes activations again, to save memory, takes gradients of these, too.
+        """
+        first = [scope for scope in self.scopes if not scope.goes_on] or self.scopes
+        return [name for scope in first for name in scope.losses]
 
     @property
     def nodes(self) -> List[str]:

@@ -14,7 +14,7 @@ from typing import AbstractSet, Any, Iterator, List, Optional, Set, Tuple
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
-from graphmp.policy.op_sets import CALLS, FILLS, NEXT_ITERATIONS, VARIABLE_OPS
+from graphmp.policy.op_sets import CALLS, FILLS, IDENTITIES, NEXT_ITERATIONS, VARIABLE_OPS
 from graphmp.policy.traits import FORGETS_VALUES
 from graphmp.scaling.degrees.code import ScaledCode
 from graphmp.scaling.degrees.homogeneity import ScaleEffect, degrees
@@ -49,7 +49,11 @@ def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) ->
         if call is not None
         else dict.fromkeys(loss for seed in seeds for loss in _differentiated(graph, seed, nodes))
     )
-    return GradientScope(scope, nodes, seeds, tuple(losses), degrees(code), tuple(leaving))
+    others = (graph.view.behind(seed, IDENTITIES).node for seed in seeds)
+    goes_on = bool(seeds) and all(name in graph.gradients and name not in nodes for name in others)
+    return GradientScope(
+        scope, nodes, seeds, tuple(losses), degrees(code), tuple(leaving), goes_on=goes_on
+    )
 
 
 def call_scope(graph: TrainingGraph, call: str) -> GradientScope:
