@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Iterable, List
+from typing import AbstractSet, Any, Collection, Iterable, List
 
 import tensorflow.compat.v1 as tf
 
@@ -20,7 +20,7 @@ from graphmp.graph.structure.gradient_names import claims
 from graphmp.policy.op_sets import ASSIGNS, CALLS
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.rewrite.by_hand import ByHand
-from graphmp.scaling.losses.inside import training_functions
+from graphmp.scaling.losses.inside import taking_functions, training_functions
 from graphmp.tf_hooks.gradient_calls import noted
 from graphmp.tf_hooks.internals import is_op
 
@@ -30,22 +30,19 @@ _SERVED = frozenset(tensor_core_ops())
 def trains(graph: Any, fetches: Any) -> bool:
     """Whether fetching these ops would train.
 
-    They then depend on an optimizer's kernel, on a write that depends on a gradient, or on a
-    function that trains. An imported graph has no record of its gradients; there kernels count, and
-    assignments to trainable variables that depend on what has the name of a gradient.
+    They then depend on an optimizer's kernel, on a write that depends on a gradient (one that a
+    called function takes, too), or on a function that trains. An imported graph has no record of
+    its gradients; there kernels count, and assignments to trainable variables that depend on what
+    has the name of a gradient.
     """
     before = ancestors(as_ops(fetches, graph))
     writes = [op for op in before if is_write(op)]
     if any(is_update(op) for op in writes) or _calls_training(graph, before):
         return True
-    recorded = {
-        gradient.node
-        for call in noted(graph)
-        if not call.in_function
-        for _, gradient in call.results
-    }
-    if recorded:
-        return any(op.name in recorded for op in ancestors(writes, control=False))
+    if _gradients(graph, ancestors(writes, control=False)):
+        return True
+    if any(call.results for call in noted(graph) if not call.in_function):
+        return False
     trainable = _trainable(graph) if writes else frozenset()
     assigned = [op for op in writes if op.type in ASSIGNS and _assigned(op) in trainable]
     named = {op.name for op in ancestors(assigned, control=False) if "_grad/" in op.name}
@@ -87,6 +84,9 @@ def _assigned(write: Any) -> str:
 def updates(graph: Any, fetches: Any) -> bool:
     """Whether fetching ops that train updates a trained variable, not only sums of gradients.
 
+    A variable is trained if a gradient is taken with respect to it, or if gradients are both
+    computed from it and written to it: a loop takes them with respect to its own values.
+
     True as well if that can't be told: in functions, in an imported graph, and where no gradient is
     taken with respect to a variable.
     """
@@ -98,8 +98,32 @@ def updates(graph: Any, fetches: Any) -> bool:
     }
     if not trained or _calls_training(graph, before):
         return True
-    written = [variable_in_branch(tensor) for op in before if is_write(op) for tensor in op.inputs]
-    return any(found is not None and found.name in trained for found in written)
+    writes = {op: list(map(variable_in_branch, op.inputs)) for op in before if is_write(op)}
+    if any(
+        found is not None and found.name in trained for each in writes.values() for found in each
+    ):
+        return True
+    read = ancestors(_gradients(graph, graph.get_operations()), control=False)
+    back = [op for op, each in writes.items() if not read.isdisjoint(each)]
+    return bool(_gradients(graph, ancestors(back, control=False)))
+
+
+def _gradients(graph: Any, ops: Collection[Any]) -> List[Any]:
+    """Those of some ops that compute gradients, by the calls that this process recorded.
+
+    Or that call a function that takes some.
+    """
+    calls = noted(graph)
+    names = {
+        gradient.node for call in calls if not call.in_function for _, gradient in call.results
+    }
+    found = [op for op in ops if op.name in names]
+    callers = [op for op in ops if op.type in CALLS or not is_op(op.type)]
+    if not callers or all(not call.in_function for call in calls):
+        return found
+    graph_def = graph.as_graph_def()
+    functions = with_callers(graph_def, taking_functions(graph_def, calls))
+    return found + [op for op in callers if not functions.isdisjoint(functions_named(op.node_def))]
 
 
 def _outputs_of(graph: Any, names: AbstractSet[str]) -> List[Any]:

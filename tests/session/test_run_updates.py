@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 SCRIPT = """
 from net import *
@@ -51,3 +52,44 @@ def test_updates_are_counted(forks, net_folder, end):
     ended = forks.run("train.py")
     assert ended.status == 0, ended.err
     assert ended.said[-1].startswith("%d training steps; loss scale" % count)
+
+
+BY_HAND = """
+from net import *
+if sys.argv[1] == "v2":
+    tf.enable_control_flow_v2()
+tf.enable_resource_variables()
+x = tf.get_variable("x", initializer=tf.ones([4, 6]), trainable=False)
+rate = tf.get_variable("rate", initializer=0.01)
+
+def taken(value):
+    return tf.gradients(tf.reduce_sum(tf.square(tf.matmul(value, tf.eye(6)) - 3.0)), value)[0]
+
+def turn(i, value):
+    return i + 1, value - rate * tf.stop_gradient(taken(value))
+
+updated = tf.while_loop(lambda i, _: i < 3, turn, (0, x.read_value()))[1]
+update = x.assign(updated)
+session = tf.Session()
+"""
+OTHER_STEP = """
+step = tf.train.AdamOptimizer(1e-4).minimize(tf.reduce_sum(tf.square(updated)), var_list=[rate])
+session.run(tf.global_variables_initializer())
+for _ in range(2):
+    session.run([step, update])
+"""
+
+
+@pytest.mark.parametrize("control_flow", ["v1", "v2"])
+@pytest.mark.parametrize("before", [OTHER_STEP, ""], ids=["beside another step", "alone"])
+def test_updates_by_hand_of_gradients_in_loops_are_counted(forks, net_folder, control_flow, before):
+    """A loop takes gradients with respect to its own values, not to the variable."""
+    if control_flow == "v2" and tf.__version__ < "2":
+        pytest.skip("1.15.5 takes no gradients in loops of functions")
+    first = before or "session.run(tf.global_variables_initializer())\n"
+    text = BY_HAND + first + "for _ in range(4): session.run(update)\n"
+    (net_folder / "train.py").write_text(text)
+    ended = forks.run("train.py", control_flow)
+    assert ended.status == 0, ended.err
+    count = 6 if before else 4
+    assert ended.said[-1].startswith("%d training steps" % count)

@@ -167,6 +167,15 @@ def training_functions(graph_def: tf.GraphDef, recorded: Sequence[RecordedCall] 
     }
 
 
+def taking_functions(graph_def: tf.GraphDef, recorded: Sequence[RecordedCall]) -> Set[str]:
+    """Functions in which recorded calls take gradients."""
+    return {
+        function.signature.name
+        for function in graph_def.library.function
+        if valid(recorded, function.node_def, in_function=True)
+    }
+
+
 def _trains(function: Any, recorded: Sequence[RecordedCall]) -> bool:
     nodes = function.node_def
     if any(node.op.startswith(UPDATE_PREFIXES) for node in nodes) or gradient_scopes(
