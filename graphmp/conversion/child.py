@@ -57,6 +57,7 @@ class ScriptBuild:
 
     def __init__(self, spec: Dict[str, Any]):
         self.spec = spec
+        self.start = os.getcwd()  # the script may leave it
         self.source = Source(pathlib.Path(spec["path"]), spec["function"])
         self.config = Config.from_json(spec["config"])
         self.policy = policies.load(self.config.compute_dtype, self.config.op_policy)
@@ -273,7 +274,7 @@ def main(path: str) -> None:
 
 def _raised(error: BaseException, build: ScriptBuild) -> GraphmpError:
     """GMP013 for an error of the script, with advice if the script isn't one for graphmp."""
-    place = _place(error, build.source.path)
+    place = _place(error, build)
     # BaseException serves
     text = "%s: %s: %s" % (place, type(error).__name__, first_line(error))  # type: ignore[arg-type]
     as_version_1 = build.spec["legacy_imports"] and not build.spec["asks_for_version_1"]
@@ -292,13 +293,23 @@ def _raised(error: BaseException, build: ScriptBuild) -> GraphmpError:
     )
 
 
-def _place(error: BaseException, script: pathlib.Path) -> str:
+def _place(error: BaseException, build: ScriptBuild) -> str:
     """`model.py:12`: the innermost line in one of the user's own files."""
-    folder = os.path.dirname(os.path.realpath(str(script)))
     frames = [
-        f
-        for f in traceback.extract_tb(error.__traceback__, limit=-FRAMES)
-        if os.path.realpath(f.filename).startswith(folder + os.sep)
-        and "site-packages" not in f.filename
+        frame
+        for frame in traceback.extract_tb(error.__traceback__, limit=-FRAMES)
+        if _is_users(frame.filename, build)
     ]
-    return "%s:%s" % (frames[-1].filename, frames[-1].lineno) if frames else str(script)
+    return "%s:%s" % (frames[-1].filename, frames[-1].lineno) if frames else str(build.source.path)
+
+
+def _is_users(name: str, build: ScriptBuild) -> bool:
+    """Whether a frame's file is there, in the script's folder or below.
+
+    Cython's frames name files by paths relative to where they were compiled.
+    """
+    script, path = (
+        os.path.realpath(os.path.join(build.start, each)) for each in (str(build.source.path), name)
+    )
+    is_below = path.startswith(os.path.dirname(script) + os.sep)
+    return is_below and "site-packages" not in name and os.path.isfile(path)

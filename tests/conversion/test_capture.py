@@ -245,6 +245,8 @@ BAD = {
     "bad loss scale": ("def build_training_model(): pass", ["convert", "bad.py", "--loss_scale=much"], 2, "GMP002.*--loss_scale=much: accepted are dynamic, none or a positive number"),
     "unwritable folder": ("def build_training_model(): pass", ["convert", "bad.py", "-o", "/proc/graphmp"], 2, "GMP004.*/proc/graphmp: cannot be written"),
     "function that raises": (TF1 + "def build_training_model():\n    raise KeyError('lost')\nbuild_training_model()", ["convert", "bad.py"], 1, r"GMP013.*bad.py:4: KeyError: 'lost'"),
+    "compiled code that raises": ("exec(compile('1 / 0', '_elsewhere.pyx', 'exec'))", ["convert", "bad.py"], 1, r"GMP013.*bad.py:1: ZeroDivisionError"),
+    "a file that leaves its folder": ("import os\nos.chdir('/')\n1 / 0", ["convert", "bad.py"], 1, r"GMP013.*bad.py:3: ZeroDivisionError"),
     "early exit": ("import sys\ndef build_training_model(): pass\nsys.exit(3)", ["convert", "bad.py"], 1, "GMP013.*exits with 3 before it trains"),
     "process that dies": ("import os\ndef build_training_model(): pass\nos._exit(9)", ["convert", "bad.py"], 1, "GMP013.*exited with status 9 before it trained"),
     "no graph": (TF1 + "def build_training_model(): pass\nbuild_training_model()", ["convert", "bad.py"], 1, "GMP017.*built no graph"),
