@@ -45,7 +45,8 @@ def audit(
 
     Raises:
         GraphmpError: GMP002, GMP003 for data that can't be read or doesn't fit, GMP023 if the graph
-            doesn't train, GMP024 if its step doesn't run.
+            doesn't train, GMP020 if it takes gradients in functions or loops alone, GMP024 if its
+            step doesn't run.
     """
     arithmetic = chosen_arithmetic(options.arithmetic)
     paired = PairedGraph(conversion, arithmetic == "native", ROLES)

@@ -14,7 +14,7 @@ from graphmp.conversion.conversion import Conversion
 from graphmp.errors import GraphmpError
 from graphmp.executed.rounded import rounded
 from graphmp.graph.structure.view import GraphView, parse_input
-from graphmp.report.training import fetchable
+from graphmp.report.training import INSIDE, fetchable
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim
 from graphmp.wording import first_line, some
 
@@ -106,10 +106,7 @@ def _not_audited(view: GraphView, train: Sequence[str], losses: List[Dict[str, A
     step = view.ancestors(train)
     updates = {name for loss in losses for name in loss["updates"]}
     if not fetchable(losses):
-        return (
-            "gradients are taken in a function or a loop that trains, into which an audit does not"
-            " look"
-        )
+        return INSIDE
     for loss in fetchable(losses):
         gradients = [parse_input(text).node for text in loss["gradients"]]
         if not step.issuperset(gradients):

@@ -8,6 +8,8 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView
 
+INSIDE = "gradients are taken in a function or a loop, into which an audit does not look"
+
 
 def with_train_ops(losses: List[Dict[str, Any]], view: GraphView) -> List[Dict[str, Any]]:
     """The rows of a report's `losses`, each with `train_ops`.
@@ -48,9 +50,18 @@ def nothing_trains(source: str) -> GraphmpError:
     return GraphmpError("GMP023", text % source)
 
 
-def fetchable(losses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """The rows of a report's `losses` whose tensors a session can fetch.
+def not_audited(source: str) -> GraphmpError:
+    """The error of an audit of a graph that trains, without `fetchable` losses."""
+    text = (
+        "%s: %s; `graphmp verify` proves the conversion of such a graph, and `graphmp run` says"
+        " which steps are not finite"
+    )
+    return GraphmpError("GMP020", text % (source, INSIDE))
 
-    Those inside a function or a training loop can't be fetched.
+
+def fetchable(losses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """The rows of a report's `losses` whose loss and gradients a session can fetch.
+
+    If some are taken inside a function or a loop, they can't be fetched, only what comes out.
     """
     return [loss for loss in losses if not loss.get("calls") and not loss.get("in_loop")]

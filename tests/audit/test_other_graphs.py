@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python.framework.function import Defun
 
 import graphmp
 from graphmp.audit.measure.rows import ACTIVATION, WEIGHT_GRADIENT
@@ -144,6 +145,31 @@ def test_a_graph_without_training(data):
         conversion = graphmp.convert(graph)
     with pytest.raises(GraphmpError, match=r"GMP023.*no training step was found"):
         audit(conversion, data)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("inside", ["loop", "function"])
+def test_gradients_inside_loops_and_functions(data, inside):
+    """The graph trains, which `--train_op` can't tell an audit."""
+
+    def taken(rows, weights):
+        rows, weights = tf.reshape(rows, [2, 4]), tf.reshape(weights, [4, 3])
+        return tf.gradients(tf.reduce_mean(tf.square(tf.matmul(rows, weights))), weights)[0]
+
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [2, 4])
+        w = tf.get_variable("w", [4, 3], use_resource=True)
+        if inside == "loop":
+            turn = lambda i, total: (i + 1, total + taken(x, w))  # noqa: E731
+            gradient = tf.while_loop(lambda i, _: i < 3, turn, [0, tf.zeros([4, 3])])[1]
+        else:
+            gradient = Defun(tf.float32, tf.float32, func_name="inside")(taken)(x, w.read_value())
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, w)], name="train")
+        options = [{}, {"train_op": "train"}, {"loss_scale": "none"}]
+        conversions = [graphmp.convert(graph, **each) for each in options]
+    for conversion in conversions:
+        with pytest.raises(GraphmpError, match=r"GMP020.*taken in a function or a loop, into"):
+            audit(conversion, data)
 
 
 def test_a_step_that_does_not_run(data, tmp_path):

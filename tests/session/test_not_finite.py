@@ -196,6 +196,7 @@ def test_gradients_of_loops_branches_and_functions_are_watched_outside(
     first, many = (line for line in ended.said if line.startswith(("step ", "10 steps in a row")))
     assert first.startswith("step 1: a gradient of ") and begins in first
     assert many.startswith("10 steps in a row ")
+    assert shape == "branch" or "graphmp audit" not in ended.err  # it doesn't look into these
     assert ": nothing was learned. " in ended.said[-1]
 
 

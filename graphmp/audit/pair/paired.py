@@ -22,7 +22,7 @@ from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.formats import FORMATS
 from graphmp.process_memory import collector_paused
-from graphmp.report.training import fetchable, nothing_trains
+from graphmp.report.training import fetchable, not_audited, nothing_trains
 from graphmp.session.live.closure import nodes_to_clone
 from graphmp.session.steps.as_written import seeded
 from graphmp.verify.powers import powers
@@ -60,11 +60,13 @@ class PairedGraph:
             roles: the roles to measure.
 
         Raises:
-            GraphmpError: GMP023 if no training was found.
+            GraphmpError: GMP023 if no training was found, GMP020 if all gradients are taken in
+                functions or loops.
         """
-        found = fetchable(conversion.report["losses"])
+        losses = conversion.report["losses"]
+        found = fetchable(losses)
         if not found:
-            raise nothing_trains(conversion.report["source"])
+            raise (not_audited if losses else nothing_trains)(conversion.report["source"])
         original, converted = seeded(conversion.original), seeded(conversion.meta_graph)
         _mark_drawing(converted.graph_def)
         pair = GraphPair(

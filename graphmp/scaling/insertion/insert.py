@@ -38,7 +38,7 @@ from graphmp.scaling.insertion.functions import (
     insert_returned,
     pass_scales,
 )
-from graphmp.scaling.insertion.inserted import Inserted, add_inner, row_of
+from graphmp.scaling.insertion.inserted import Inserted, add_inner, row_of, taken_inside
 from graphmp.scaling.insertion.loops import insert_in_loop, list_in_contexts
 from graphmp.scaling.insertion.scaled import given_to_calls, scale_losses, splice, trained
 from graphmp.scaling.insertion.threads import Applied
@@ -56,7 +56,9 @@ def insert(graph: TrainingGraph, config: Config, plan: ScalePlan) -> Inserted:
     result = Inserted([], [], [], {}, list(plan.warnings))
     if plan.losses or plan.inside or plan.loops:
         _insert(graph, config, plan, result)
-    result.losses.extend(row_of(loss) for loss in plan.unscaled)
+    result.losses.extend(
+        dict(row_of(loss), in_loop=taken_inside(graph, loss)) for loss in plan.unscaled
+    )
     result.losses.extend(row_of(loss, body=body) for body, loss in plan.unscaled_inside)
     for each in plan.returned if not _gives_scale(config, plan) else ():
         add_inner(result, plan, each.body, row_of(each.plan.losses[0], body=each.body))

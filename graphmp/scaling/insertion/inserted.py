@@ -12,6 +12,7 @@ from graphmp.scaling.insertion.first_step import FirstStep
 from graphmp.scaling.insertion.gated_step import Gated
 from graphmp.scaling.losses.inside import OpenBody
 from graphmp.scaling.losses.model import Loss
+from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.model import ScalePlan
 
 
@@ -66,6 +67,13 @@ def row_of(
         "calls": sorted(body.calls) if body else [],
         "through": named(scope.call for scope in loss.scopes if scope.call),
     }
+
+
+def taken_inside(graph: TrainingGraph, loss: Loss) -> bool:
+    """Whether gradients of a loss are taken in while loops, or in functions that are called."""
+    return any(graph.looped(port.node) for port in loss.gradients) or any(
+        scope.call for scope in loss.scopes
+    )
 
 
 def add_inner(result: Inserted, plan: ScalePlan, body: OpenBody, inner: Dict[str, Any]) -> None:

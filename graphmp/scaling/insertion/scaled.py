@@ -17,7 +17,7 @@ from graphmp.scaling.insertion.arithmetic import Arithmetic
 from graphmp.scaling.insertion.checkpoints import ScaleState
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.insertion.gated_step import gate
-from graphmp.scaling.insertion.inserted import Inserted, doubts, row_of
+from graphmp.scaling.insertion.inserted import Inserted, doubts, row_of, taken_inside
 from graphmp.scaling.losses.inside import OpenBody
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -63,11 +63,7 @@ def scale_losses(
     gated = gate(graph, editor, plan.skips, made, warnings)
     result.warnings.extend(dict(row, node=in_body(name, row["node"])) for row in warnings)
     for loss, arithmetic, names in zip(plan.losses, made, gated):
-        looped = (
-            (handles and body is None)
-            or any(graph.looped(port.node) for port in loss.gradients)
-            or any(scope.call for scope in loss.scopes)
-        )
+        looped = (handles and body is None) or taken_inside(graph, loss)
         result.losses.append(dict(row_of(loss, arithmetic, names, body), in_loop=looped))
     return made
 

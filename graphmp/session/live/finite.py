@@ -26,6 +26,7 @@ class WatchedLoss(NamedTuple):
         scale: the factor of this step's loss, and the scale before the step; None without a scale.
         floor: the minimum of a dynamic scale.
         backoff: the factor of the scale in a skipped step.
+        audited: whether an audit looks at its gradients.
     """
 
     name: str
@@ -36,6 +37,7 @@ class WatchedLoss(NamedTuple):
     scale: Optional[Tuple[Any, Any]]
     floor: float
     backoff: float
+    audited: bool = True
 
     def computed(self, behind: AbstractSet[Any]) -> WatchedLoss:
         """The parts of this loss that some ops compute."""
@@ -65,6 +67,7 @@ class NotFinite(NamedTuple):
         turned: whether that is known since this step.
         overflow: the first op that wasn't finite; None if nothing was examined, or if it can't be
             seen.
+        audited: whether an audit looks at the loss's gradients.
     """
 
     step: int
@@ -79,6 +82,7 @@ class NotFinite(NamedTuple):
     hopeless: bool
     turned: bool
     overflow: Optional[Overflow]
+    audited: bool = True
 
 
 class _Looked(NamedTuple):
@@ -193,6 +197,7 @@ class FiniteWatch:
             streak.hopeless,
             hopeless and not known,
             overflow,
+            loss.audited,
         )
 
 

@@ -8,6 +8,7 @@ from graphmp.config import Config
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.report.record import Record
+from graphmp.report.training import fetchable
 from graphmp.session.live.finite import WatchedLoss
 
 _SCALES_ITSELF = (
@@ -99,6 +100,7 @@ def _loss(row: Dict[str, Any], config: Config, reach: _Reach) -> WatchedLoss:
         None,
         floor,
         config.loss_scale_backoff_factor,
+        bool(fetchable([row])),
     )
 
 

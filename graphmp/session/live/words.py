@@ -23,7 +23,7 @@ class Words:
     def __init__(self, python: bool):
         self._dashes = "" if python else "--"
         look = "graphmp.check_overflow(session, feed_dict)" if python else "--debug_overflow"
-        self.look = "See which op does it: %s; what to keep in float32: graphmp audit --fix" % look
+        self._which = "See which op does it: %s" % look
 
     def said(self, step: NotFinite) -> Iterator[str]:
         """Messages about a step; empty if all has been said."""
@@ -35,11 +35,16 @@ class Words:
         if step.in_a_row == MANY or (may_turn and step.turned):
             yield self._many(step)
 
+    def look(self, step: NotFinite) -> str:
+        """Advice on finding the cause."""
+        keep = "; what to keep in float32: graphmp audit --fix" if step.audited else ""
+        return self._which + keep
+
     def cure(self, step: NotFinite) -> str:
         """The cure if further steps are like this one."""
         if step.kind != "dynamic":
             again = "Start again from what was good, with %s" % self._scale_that_skips(step)
-            return again if step.overflow else "%s. %s" % (again, self.look)
+            return again if step.overflow else "%s. %s" % (again, self.look(step))
         if not step.hopeless:
             initial = self._option(
                 "loss_scale_initial", min(Config.loss_scale_initial, step.lowered)
@@ -49,7 +54,7 @@ class Words:
                 initial,
             )
         if step.overflow is None:
-            return self._below_floor(step) + self.look
+            return self._below_floor(step) + self.look(step)
         if step.overflow.dtype not in ("float16", "bfloat16"):
             return "%s computes in %s already: look at the data, lower the learning rate" % (
                 step.overflow.node,
@@ -60,7 +65,8 @@ class Words:
             "it" if len(step.overflow.to_keep) == 1 else "them",
             self._dashes,
         )
-        return keep + "; graphmp audit --fix finds all that has to stay float32"
+        finds = "; graphmp audit --fix finds all that has to stay float32"
+        return keep + (finds if step.audited else "")
 
     def _skipped(self, step: NotFinite) -> Iterator[str]:
         if step.overflow is not None:
@@ -70,7 +76,7 @@ class Words:
             yield "step %d: %s, whatever the loss scale; step skipped. %s" % (
                 step.step,
                 _what(step),
-                self.look,
+                self.look(step),
             )
         elif step.first and step.scale <= step.floor:
             yield "step %d: %s at loss scale %g, the lowest; step skipped. %s%s" % (
@@ -78,7 +84,7 @@ class Words:
                 _what(step),
                 step.scale,
                 self._below_floor(step),
-                self.look,
+                self.look(step),
             )
         elif step.first:
             lowered = "step skipped, scale lowered to %g" % step.lowered
@@ -129,7 +135,9 @@ class Words:
         found = "step %d: %s; %s: %s. " % (step.step, _what(step), scale, _APPLIED)
         if step.overflow is not None:
             return "%s%s. Take %s" % (found, step.overflow, self._scale_that_skips(step))
-        return found + (self.look if step.of_loss else "Take %s" % self._scale_that_skips(step))
+        return found + (
+            self.look(step) if step.of_loss else "Take %s" % self._scale_that_skips(step)
+        )
 
     def _scale_that_skips(self, step: NotFinite) -> str:
         lower = (
