@@ -200,6 +200,19 @@ def test_gradients_of_loops_branches_and_functions_are_watched_outside(
     assert ": nothing was learned. " in ended.said[-1]
 
 
+@pytest.mark.parametrize("shape", ["mapped", "nested", "called", "both", "v2 mapped", "v2 nested"])
+def test_debug_overflow_says_that_it_does_not_look_inside(shape, taken_apart, forks):
+    if shape.startswith("v2") and tf.__version__ < "2":
+        pytest.skip("1.15.5 takes no gradients in loops of functions")
+    flags = ["--loss_scale_initial=4", "--loss_scale_min=2", "--debug_overflow"]
+    ended = forks.run(taken_apart, shape, "1e4", "1e4", flags=flags)
+    said = [line for line in ended.said if line.startswith("step ")]
+    assert len(said) == 2 and all("skipped: " in line for line in said)
+    inside = "is the first that is not finite outside of loops, branches and functions" in said[0]
+    assert inside or shape.endswith("both")  # where a plain gradient isn't finite either
+    assert not inside or ": nothing was learned. Look at the data, " in ended.said[-1]
+
+
 def test_debug_overflow_names_the_op_of_a_fixed_scale(script, forks):
     ended = forks.run(script, "train", "1", "1", flags=["--loss_scale=1e10", "--debug_overflow"])
     (said,) = [line for line in ended.said if line.startswith("step ")]

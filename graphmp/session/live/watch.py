@@ -11,13 +11,13 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import ancestors
 from graphmp.graph.structure.branches import conditional
-from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.view import GraphView
 from graphmp.naming import SIBLING
-from graphmp.policy.op_sets import EXITS, SWITCHES, VARIABLE_OPS
-from graphmp.tf_hooks.internals import outside
+from graphmp.policy.op_sets import ARRAY_READS, CALLS, EXITS, MERGES, SWITCHES, VARIABLE_OPS
+from graphmp.tf_hooks.internals import is_op, outside
 
 WATCH_SCOPE = "watch"  # below `graphmp/`, only in a live graph
 _FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
@@ -48,6 +48,8 @@ class Overflow(NamedTuple):
         inputs: its inputs, with ranges.
         to_keep: the original graph's nodes that would have to compute in float32: itself, or what
             reads it if a conversion inserted it.
+        inside: whether its value comes out of a loop, a branch or a function, whose own values
+            aren't seen.
     """
 
     node: str
@@ -55,14 +57,17 @@ class Overflow(NamedTuple):
     dtype: str
     inputs: List[Seen]
     to_keep: List[str]
+    inside: bool = False
 
     def __str__(self) -> str:
         seen = ", ".join(dict.fromkeys(map(str, self.inputs)))  # `h * h` reads one tensor
         reads = "; it reads " + seen if seen else ""
-        return "%s (%s, %s) is the first that is not finite%s" % (
+        outside = " outside of loops, branches and functions" if self.inside else ""
+        return "%s (%s, %s) is the first that is not finite%s%s" % (
             self.node,
             self.op,
             self.dtype,
+            outside,
             reads,
         )
 
@@ -116,9 +121,14 @@ class Watch:
         for tensor in self._tensors:
             if tensor.name in bad and not any(each.name in bad for each in tensor.op.inputs):
                 inputs = [seen[each.name] for each in tensor.op.inputs if each.name in seen]
-                dtype = tensor.dtype.base_dtype.name
-                to_keep = list(dict.fromkeys(self._to_keep(tensor.op)))
-                return Overflow(self._name(tensor), tensor.op.type, dtype, inputs, to_keep)
+                return Overflow(
+                    self._name(tensor),
+                    tensor.op.type,
+                    tensor.dtype.base_dtype.name,
+                    inputs,
+                    list(dict.fromkeys(self._to_keep(tensor.op))),
+                    _from_inside(tensor.op),
+                )
         return None
 
     def _to_keep(self, op: Any) -> Iterator[str]:
@@ -144,6 +154,15 @@ def _is_reference_read(op: Any) -> bool:
     return op.type == "Identity" and op.inputs[0].op.type in VARIABLE_OPS
 
 
+def _from_inside(op: Any) -> bool:
+    """Whether an op hands out what a loop, a branch or a function computed, in a list too."""
+    return (
+        op.type in EXITS | MERGES | ARRAY_READS | CALLS
+        or not is_op(op.type)
+        or any(tensor.dtype == tf.variant for tensor in op.inputs)
+    )
+
+
 def _range(tensor: Any) -> Tuple[Any, Any, Any]:
     value = tf.cast(tensor, tf.float32)
     return tf.reduce_all(tf.is_finite(value)), tf.reduce_min(value), tf.reduce_max(value)
@@ -156,9 +175,7 @@ def _watched(ops: Sequence[Any]) -> List[Any]:
     """
     graph = ops[0].graph
     view = GraphView(graph.as_graph_def())
-    looped = {
-        name for name, path in frames(view).items() if path and view.nodes[name].op not in EXITS
-    }
+    looped = {name for name, depth in loop_depths(view).items() if depth}
     unread = idle_nodes(view, gradient_code(view).values(), control=False)
     hidden = conditional(view) | looped | unread
     names = [

@@ -55,6 +55,9 @@ class Words:
             )
         if step.overflow is None:
             return self._below_floor(step) + self.look(step)
+        if step.overflow.inside:
+            text = "Look at the data, lower the learning rate, or keep what computes %s in float32"
+            return (text + " (%skeep_float32)") % (step.overflow.node, self._dashes)
         if step.overflow.dtype not in ("float16", "bfloat16"):
             return "%s computes in %s already: look at the data, lower the learning rate" % (
                 step.overflow.node,
