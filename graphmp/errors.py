@@ -270,9 +270,10 @@ CODES = {
     ),
     "GMP127": Code(
         0,
-        "This TensorFlow has no bfloat16 kernels for ops of the converted graph: a run may fail, or"
-        " never end.",
-        "Train in float16 here, or in bfloat16 on TensorFlow 2.",
+        "TensorFlow 1.15 may not run ops of the converted graph in bfloat16: training may end in an"
+        " error.",
+        "Set the option of the session that the message names, train in float16 here, or in"
+        " bfloat16 on TensorFlow 2.",
     ),
 }
 

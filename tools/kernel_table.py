@@ -3,7 +3,7 @@
     python tools/kernel_table.py        writes VERSION-CPU.txt and VERSION-GPU.txt there
 
 A device that the wheel was built without is left out: install `tensorflow-gpu==1.15.5` for the GPU
-kernels of 1.15.5. Needs no GPU.
+kernels of 1.15.5. Needs no GPU. 1.15.5 also has a device XLA_CPU, with kernels of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from graphmp.policy.dtypes import FLOATS, HALF, dtype_text
 from graphmp.tf_hooks.op_definitions import registered
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "graphmp" / "policy" / "half_kernels"
-ENOUGH = 1000  # kernels of a device; a wheel built without it has fewer
+# Kernels of a device; a wheel built without it has fewer.
+ENOUGH = {"CPU": 1000, "GPU": 1000, "XLA_CPU": 300}
 HEAD = """\
 # Kernels of TensorFlow %s on the %s that take half precision: an op, and what floating-point \
 types each attribute may be that the kernel
@@ -33,10 +34,11 @@ Types = Tuple[
 
 def main() -> None:
     """Write the tables."""
+    tf.Session().close()  # XLA registers its kernels with the first session
     found = list(kernels.get_all_registered_kernels().kernel)
     version = tf.__version__[:-2] if tf.__version__.endswith(".0") else tf.__version__
-    for device in ("CPU", "GPU"):
-        if sum(kernel.device_type == device for kernel in found) < ENOUGH:
+    for device, enough in ENOUGH.items():
+        if sum(kernel.device_type == device for kernel in found) < enough:
             print("TensorFlow was built without the %s: nothing is written" % device)
             continue
         rows = spelled(kernel for kernel in found if kernel.device_type in (device, "DEFAULT"))

@@ -1,45 +1,97 @@
-"""Ops of a converted graph that the running TensorFlow has no kernels for: bfloat16 in 1.15."""
+"""Ops of a converted graph that the running TensorFlow may not run: bfloat16 in 1.15.
+
+The CPU of 1.15.5 has bfloat16 kernels for few ops, the GPU for fewer. PyPI's build also has a
+device XLA_CPU:0 with kernels for most others, and puts such ops there, those in loops, branches and
+functions too. Training ends in an error (seen in 1.15.5)
+
+1. at an op that no device has a kernel for;
+2. at one that only XLA_CPU:0 has a kernel for if it names another device, or is colocated with an
+   op that does, unless the session places softly;
+3. at a division by a constant: the optimizer of graphs makes a product with the `Reciprocal` of it,
+   after ops were placed, on the CPU.
+"""
 
 from __future__ import annotations
 
 import collections
-from typing import Any, Counter, Dict, List
+from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import warning
+from graphmp.graph.state.devices import Places
+from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import BFLOAT16
 from graphmp.policy.half_kernels import DEVICES, has_kernel, types_of
+from graphmp.policy.op_sets import ENTERS
+from graphmp.wording import plural, some
 
-_MOST = 3  # ops that are named
+_DIVISIONS = frozenset(("Div", "RealDiv"))
+_HAND_ON = ENTERS | {"Cast", "Identity"}
+_MISSING = "TensorFlow %s has no bfloat16 kernels for %s: "
+_PLACED = (
+    "TensorFlow %s has bfloat16 kernels for %s on its device XLA_CPU:0 alone, and the graph"
+    " names another for them: set allow_soft_placement=True in the session's ConfigProto, or "
+)
+_DIVIDED = (
+    "TensorFlow %s makes a Reciprocal of a division by a constant in bfloat16, for which its CPU"
+    " has no kernel: %s. Set graph_options.rewrite_options.constant_folding to OFF in the session's"
+    " ConfigProto, or "
+)
+_ELSE = "train in float16 here, or in bfloat16 on TensorFlow 2"
 
 
 def missing_kernels(graph_def: Any) -> List[Dict[str, str]]:
-    """The warning GMP127 for a graph with nodes in bfloat16 that neither CPU nor GPU can run here.
+    """The warnings GMP127 for a graph with nodes in bfloat16 at which training may end here.
 
     TensorFlow 2 has kernels for all that a conversion makes.
     """
     if not tf.__version__.startswith("1."):
         return []
-    missing: Counter[str] = collections.Counter()
-    for body in (graph_def.node, *(each.node_def for each in graph_def.library.function)):
-        missing.update(node.op for node in body if _lacks_kernel(node))
-    if not missing:
-        return []
-    named = ", ".join(op for op, _ in missing.most_common(_MOST))
-    more = " and %d more" % (len(missing) - _MOST) if len(missing) > _MOST else ""
-    text = "TensorFlow %s has no bfloat16 kernels for %s%s (%d nodes): train in float16 here, or in"
-    text += " bfloat16 on TensorFlow 2"
-    return [warning("GMP127", "", text % (tf.__version__, named, more, sum(missing.values())))]
+    counts: Dict[str, Counter[str]] = {
+        text: collections.Counter() for text in (_MISSING, _PLACED, _DIVIDED)
+    }
+    places = Places(GraphView(graph_def))
+    for text, op in _faults(graph_def.node, lambda node: places.of(node.name)):
+        counts[text][op] += 1
+    for function in graph_def.library.function:
+        for text, op in _faults(function.node_def, lambda node: str(node.device)):
+            counts[text][op] += 1
+    return [
+        warning("GMP127", "", text % (tf.__version__, _named(found)) + _ELSE)
+        for text, found in counts.items()
+        if found
+    ]
 
 
-def _lacks_kernel(node: Any) -> bool:
-    types = types_of(node)
-    if BFLOAT16 not in types.values() or not _is_known(node.op, types):
-        return False
-    return not any(has_kernel(node.op, types, device, here=True) for device in DEVICES)
+def _named(found: Counter[str]) -> str:
+    ops = [op for op, _ in found.most_common()]
+    return "%s (%s)" % (some(ops), plural(sum(found.values()), "node"))
 
 
-def _is_known(op: str, types: Dict[str, int]) -> bool:
-    """Whether TensorFlow 2 runs an op in these types: no call, argument or op of a library."""
-    return any(has_kernel(op, types, device) for device in DEVICES)
+def _faults(body: Sequence[Any], device_of: Callable[[Any], str]) -> Iterator[Any]:
+    """For each node that may end training the text that says why, and its op."""
+    nodes = {node.name: node for node in body}
+    for node in body:
+        types = types_of(node)
+        if BFLOAT16 not in types.values() or not _runs(node.op, types, DEVICES, here=False):
+            continue  # TensorFlow 2 doesn't run a call, an argument or an op of a library either
+        if not _runs(node.op, types, (*DEVICES, "XLA_CPU")):
+            yield _MISSING, node.op
+        elif not _runs(node.op, types, DEVICES):
+            if tf.DeviceSpec.from_string(device_of(node)).device_type not in (None, "XLA_CPU"):
+                yield _PLACED, node.op
+        elif node.op in _DIVISIONS and _is_constant(node.input[1], nodes):
+            yield _DIVIDED, node.op
+
+
+def _runs(op: str, types: Mapping[str, int], devices: Sequence[str], here: bool = True) -> bool:
+    return any(has_kernel(op, types, device, here=here) for device in devices)
+
+
+def _is_constant(name: str, nodes: Mapping[str, Any]) -> bool:
+    """Whether an input of a node is a constant, maybe in another type, by the nodes of its body."""
+    node = nodes.get(name.split(":")[0])
+    while node is not None and node.op in _HAND_ON:
+        node = nodes.get(node.input[0].split(":")[0])
+    return node is not None and node.op == "Const"

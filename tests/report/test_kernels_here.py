@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -12,45 +13,113 @@ from tests.support.painting import built
 OLD = tf.__version__.startswith("1.")
 
 
-def network():
-    """A convolution, a Tanh and a matmul; 1.15.5 has a bfloat16 kernel for the last."""
+def network(device=""):
+    """A convolution and a Tanh, of which 1.15.5 has bfloat16 kernels on XLA_CPU:0 alone."""
     x = tf.placeholder(tf.float32, [2, 8, 8, 3], "x")
-    x = tf.tanh(tf.layers.conv2d(x, 4, 3))
-    loss = tf.reduce_mean(tf.layers.dense(tf.layers.flatten(x), 1))
+    with tf.device(device):
+        y = tf.tanh(tf.layers.conv2d(x, 4, 3))
+    loss = tf.reduce_mean(tf.layers.dense(tf.layers.flatten(y), 1))
     tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+    tf.global_variables_initializer()
 
 
-def said(compute_dtype):
-    found = graphmp.convert(built(network), compute_dtype=compute_dtype).report["warnings"]
+def divided(divisor):
+    """A net whose activations are divided."""
+
+    def build():
+        x = tf.placeholder(tf.float32, [2, 8, 8, 3], "x")
+        hidden = tf.layers.dense(tf.layers.flatten(x), 4) / divisor()
+        loss = tf.reduce_mean(tf.layers.dense(tf.matmul(hidden, tf.ones([4, 4])), 1))
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+        tf.global_variables_initializer()
+
+    return build
+
+
+def by_a_constant():
+    return tf.cast(tf.constant([1, 2, 3, 4]), tf.float32)
+
+
+def by_a_placeholder():
+    return tf.placeholder_with_default(np.float32(3), [], "by")
+
+
+def said(graph, **options):
+    found = graphmp.convert(graph, compute_dtype="bfloat16", **options).report["warnings"]
     return [row["message"] for row in found if row["code"] == "GMP127"]
 
 
-@pytest.mark.unit
-def test_ops_without_bfloat16_kernels_are_named():
-    messages = said("bfloat16")
-    assert len(messages) == OLD
+def trains(graph, fold=True, **options):
+    """Whether a step in bfloat16 runs here."""
+    config = tf.ConfigProto(**options)
+    rewrites = config.graph_options.rewrite_options
+    rewrites.constant_folding = rewrites.DEFAULT if fold else rewrites.OFF
+    converted = graphmp.convert(graph, compute_dtype="bfloat16").meta_graph
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+        tf.train.import_meta_graph(converted)
+        try:
+            session.run("init")
+            session.run("train", {"x:0": np.ones((2, 8, 8, 3))})
+        except (tf.errors.InvalidArgumentError, tf.errors.NotFoundError):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("device", ["", "/job:localhost/task:0"])
+def test_what_runs_on_another_device_is_not_said(device):
+    graph = built(lambda: network(device))
+    assert said(graph) == [] and trains(graph)
+
+
+def test_ops_that_name_a_device_without_kernels_are_said():
+    graph = built(lambda: network("/cpu:0"))
+    messages = said(graph)
+    assert len(messages) == OLD and trains(graph) is not OLD
     for text in messages:
         assert "Conv2D" in text and "Tanh" in text and "MatMul" not in text
+        assert "XLA_CPU:0 alone" in text and "allow_soft_placement=True" in text
+    assert trains(graph, allow_soft_placement=True)
+
+
+@pytest.mark.parametrize("divisor, fails", [(by_a_constant, OLD), (by_a_placeholder, False)])
+def test_divisions_by_constants_are_said(divisor, fails):
+    graph = built(divided(divisor))
+    messages = said(graph)
+    assert len(messages) == fails and trains(graph) is not fails
+    for text in messages:
+        assert (
+            "no kernel: RealDiv (" in text
+            and "Set graph_options.rewrite_options.constant_folding to" in text
+        )
+    assert trains(graph, fold=False)
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_other_types_have_kernels(dtype):
-    assert said(dtype) == []
+    graph = built(lambda: network("/cpu:0"))
+    assert not [
+        row
+        for row in graphmp.convert(graph, compute_dtype=dtype).report["warnings"]
+        if row["code"] == "GMP127"
+    ]
 
 
 @pytest.mark.unit
-def test_more_ops_are_counted(monkeypatch):
+def test_ops_are_named_and_counted(monkeypatch):
     """Of an older TensorFlow the most frequent three are named; what it doesn't know isn't."""
     monkeypatch.setattr(tf, "__version__", "1.15.5")
     graph = tf.GraphDef()
     for number, op in enumerate(
         ("Tanh", "Tanh", "Conv2D", "Sigmoid", "Elu", "Selu", "MatMul", "Identity", "NoSuchOp")
+        + ("Einsum",)
     ):
-        node = graph.node.add(name="node%d" % number, op=op)
+        node = graph.node.add(name="node%d" % number, op=op, device="/device:CPU:0")
         node.attr["T"].type = tf.bfloat16.as_datatype_enum
-    (row,) = kernels_here.missing_kernels(graph)
-    assert row["code"] == "GMP127"
-    assert row["message"].startswith(
-        "TensorFlow 1.15.5 has no bfloat16 kernels for Tanh, Conv2D, Sigmoid and 2 more (6 nodes):"
+    function = graph.library.function.add()
+    function.node_def.extend(graph.node[:1])
+    missing, placed = (row["message"] for row in kernels_here.missing_kernels(graph))
+    assert missing.startswith("TensorFlow 1.15.5 has no bfloat16 kernels for Einsum (1 node): tr")
+    assert placed.startswith(
+        "TensorFlow 1.15.5 has bfloat16 kernels for Tanh, Conv2D, Sigmoid and 2 more (7 nodes) on"
     )

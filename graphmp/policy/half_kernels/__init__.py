@@ -28,7 +28,7 @@ def has_kernel(op: str, types: Mapping[str, int], device: str, here: bool = Fals
     Args:
         op: the op's type.
         types: numbers of the DataType enum by attribute.
-        device: one of DEVICES.
+        device: one of DEVICES; of 1.15.5 also XLA_CPU.
         here: whether the graph is to run on this TensorFlow.
     """
     is_old = tf.__version__.startswith("1.") and (here or BFLOAT16 not in types.values())
