@@ -14,6 +14,7 @@ functions too. Training ends in an error (seen in 1.15.5)
 from __future__ import annotations
 
 import collections
+import functools
 from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -51,8 +52,8 @@ def missing_kernels(graph_def: Any) -> List[Dict[str, str]]:
     counts: Dict[str, Counter[str]] = {
         text: collections.Counter() for text in (_MISSING, _PLACED, _DIVIDED)
     }
-    places = Places(GraphView(graph_def))
-    for text, op in _faults(graph_def.node, lambda node: places.of(node.name)):
+    places = functools.lru_cache(None)(lambda: Places(GraphView(graph_def)))  # mostly not needed
+    for text, op in _faults(graph_def.node, lambda node: places().of(node.name)):
         counts[text][op] += 1
     for function in graph_def.library.function:
         for text, op in _faults(function.node_def, lambda node: str(node.device)):
