@@ -19,6 +19,7 @@ from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_file
 from graphmp.files.reading import read_text
 from graphmp.files.single import write_atomic
+from graphmp.wording import printable
 
 if TYPE_CHECKING:
     from graphmp.audit.audit import Audit
@@ -72,9 +73,13 @@ def run(args: argparse.Namespace) -> int:
     options = options_of_steps(args)
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.audit.run import audit
+        from graphmp.report.training import not_compared
     with progress(3) as begin:
         conversion = convert_source(args, options_for_graphs(), begin)
     say_what_is_amiss(conversion)
+    left_out = not_compared(conversion.report["losses"])
+    if left_out:
+        sys.stderr.write("graphmp: %s\n" % printable(left_out))
     with counter("steps", args.steps) as done:
         found = audit(conversion, options, args.tolerance, done)
     present(args, found)

@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 from graphmp.errors import GraphmpError
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView
+from graphmp.wording import some
 
 INSIDE = "gradients are taken in a function or a loop, into which an audit does not look"
 
@@ -57,6 +58,13 @@ def not_audited(source: str) -> GraphmpError:
         " which steps are not finite"
     )
     return GraphmpError("GMP020", text % (source, INSIDE))
+
+
+def not_compared(losses: List[Dict[str, Any]]) -> str:
+    """The losses that an audit leaves out, in words; empty if it compares all, or none."""
+    found = fetchable(losses)
+    names = [name for loss in losses if loss not in found for name in loss["loss"]]
+    return "%s: not compared: %s" % (some(names), INSIDE) if found and names else ""
 
 
 def fetchable(losses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:

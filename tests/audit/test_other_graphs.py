@@ -15,6 +15,7 @@ from graphmp.audit.options import AuditOptions
 from graphmp.audit.run import audit, must_run
 from graphmp.errors import GraphmpError
 from graphmp.policy.dtypes import FLOAT32
+from graphmp.report.training import not_compared
 from tests.support import painting
 from tests.support.audited import found, graph_of
 from tests.support.models import MODELS, batch_for
@@ -170,6 +171,13 @@ def test_gradients_inside_loops_and_functions(data, inside):
     for conversion in conversions:
         with pytest.raises(GraphmpError, match=r"GMP020.*taken in a function or a loop, into"):
             audit(conversion, data)
+
+
+@pytest.mark.unit
+def test_losses_that_are_left_out_are_named():
+    plain, looped = {"loss": ["plain"]}, {"loss": ["while/Mean"], "in_loop": True}
+    assert not_compared([plain, looped]).startswith("while/Mean: not compared: gradients are taken")
+    assert not_compared([plain]) == not_compared([looped]) == not_compared([]) == ""
 
 
 def test_a_step_that_does_not_run(data, tmp_path):
