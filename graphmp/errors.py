@@ -224,8 +224,8 @@ CODES = {
     "GMP112": Code(
         0,
         "A write can't be skipped with its step.",
-        "Use a fixed --loss_scale that never overflows; or update variables outside of the function"
-        " or loop, after the update, each train op by a write of its own.",
+        "Use a fixed --loss_scale that never overflows; or write variables outside of functions and"
+        " loops, after the update, with a write for each train op.",
     ),
     "GMP113": Code(
         0,

@@ -58,14 +58,13 @@ class Closing:
 
     def _line(self, live: LiveGraph, skipped: int, scales: List[float]) -> str:
         steps, bad = live.updates or live.steps, self._applied.get(live.number, 0)
-        last = self._last.get(live.number)
-        is_vain = last is not None and max(skipped, bad) >= steps
+        vain = self._last.get(live.number) if max(skipped, bad) >= steps else None
         text = "%d training steps" % steps
-        if scales and not is_vain:  # the scale that waits for a good step tells nothing
+        if scales and vain is None:  # before a good step the scale tells nothing
             text += "; loss scale " + ", ".join("%g" % scale for scale in scales)
         text += "; %d skipped" % skipped if scales else ""
         text += "; %d not finite" % bad if bad else ""
         text += ", in float32" if live.gave_up else ""
-        if last is not None and is_vain:
-            text += ": nothing was learned. " + self._words.cure(last)
+        if vain is not None:
+            text += ": nothing was learned. " + self._words.cure(vain)
         return text + ("; " + live.tuning.in_words() if live.tuning is not None else "")

@@ -22,7 +22,7 @@ from graphmp.conversion.quiet import quiet_stderr
 from graphmp.environment import prepare_training
 from graphmp.errors import GraphmpError
 from graphmp.files.outputs import check_file
-from graphmp.wording import labelled
+from graphmp.wording import labelled, plural
 
 if TYPE_CHECKING:
     from graphmp.bench.tune.tuned import Tuned
@@ -235,8 +235,8 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
         yield ["regions", text % (len(costs.float32_nodes), costs.faster)]
     traced = [costs.steps[name].samples for name in _OPERATIONS if name in costs.steps]
     if min(traced, default=_FEW) < _FEW:
-        steps = "in %s step%s only" % (" and ".join(map(str, traced)), "s" * (traced[-1] != 1))
-        yield ["traced", steps + ", times are rough: give more --seconds"]
+        steps = " and ".join([*map(str, traced[:-1]), plural(traced[-1], "step")])
+        yield ["traced", "in %s only, times are rough: give more --seconds" % steps]
     if found.note:
         yield ["regions", "not timed to the end: " + found.note]
     held_back = report.get("held_back")

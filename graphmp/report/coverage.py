@@ -33,7 +33,7 @@ def left_in_float32(graph_def: Any, record: Record) -> Dict[str, str]:
 
 
 def some_in_float32(graph_def: Any, config: Config, record: Record) -> List[Dict[str, str]]:
-    """A warning GMP102 for each of them, except where measured times decided."""
+    """A warning GMP102 for each one in float32, except where measured times decided."""
     left = left_in_float32(graph_def, record) if config.compute_dtype != "float32" else {}
     timed = {name for name, why in record.left.items() if why.kind == MEASURED}
     return [
