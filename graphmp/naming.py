@@ -11,6 +11,7 @@ CLONES = "clones"  # below SCOPE: a session's converted copies of the model's no
 # The names that `sibling_name` makes, of an inserted cast, constant or entrance of a loop.
 SIBLING = re.compile(r"^(.+)_graphmp_(float16|bfloat16|float32)(?:_\d+)?$")
 _CLONE = re.compile(r"(^|/)%s/%s(_\d+)?/" % (SCOPE, CLONES))
+_CLONES = re.compile(r"\b%s/%s(_\d+)?/" % (SCOPE, CLONES))
 _BELOW = re.compile(r"(^|/)%s/" % SCOPE)
 _OWN = re.compile(r"(^|/)%s/(?!%s(_\d+)?/)" % (SCOPE, CLONES))
 
@@ -23,6 +24,11 @@ def is_own(name: str) -> bool:
 def is_clone(name: str) -> bool:
     """Whether a node is a session's copy of one of the model's nodes."""
     return bool(_CLONE.search(name))
+
+
+def of_originals(text: str) -> str:
+    """A text with the names of a session's copies replaced by those of the model's nodes."""
+    return _CLONES.sub("", text)
 
 
 def is_below_scope(name: str) -> bool:

@@ -30,6 +30,7 @@ from graphmp.graph.structure.view import Port, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import BY_NAME, RESOURCE
 from graphmp.policy.layout import Dimensions, channels_last, data_format
+from graphmp.policy.op_sets import ASSIGNS, UPDATE_PREFIXES
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import (
     FETCHED,
@@ -135,22 +136,36 @@ def _shapes(graph: TypedGraph, name: str) -> List[Optional[Dimensions]]:
 
 
 def update_math(graph: TypedGraph, allow: AbstractSet[str]) -> AbstractSet[str]:
-    """Nodes outside gradient code that depend on it by data, up to matmuls and their consumers."""
+    """Nodes outside gradient code that depend on it by data, up to matmuls and their consumers.
+
+    Matmuls of an optimizer itself are among them: those that lead to a write of a variable, and
+    that no gradient code depends on. Others compute losses, with weights that gradients changed.
+    """
     nodes, gradients = graph.view.nodes, graph.gradients
+    products = {name for name, node in nodes.items() if node.op in allow} - gradients
+    products -= _of_optimizers(graph) if products else frozenset()
     seen: Set[str] = set()
     waiting = list(gradients)
     while waiting:
         for consumer in graph.view.consumers(waiting.pop()):
             name = consumer.node
-            if name in seen or name in gradients or nodes[name].op in allow:
+            if name in seen or name in gradients or name in products:
                 continue
-            if not any(
-                nodes[port.node].op in allow and port.node not in gradients
-                for port in graph.view.inputs(name)
-            ):
+            if not any(port.node in products for port in graph.view.inputs(name)):
                 seen.add(name)
                 waiting.append(name)
     return seen
+
+
+def _of_optimizers(graph: TypedGraph) -> AbstractSet[str]:
+    """Nodes that writes of variables depend on by data, and no gradient code."""
+    writes = (
+        name
+        for name, node in graph.view.nodes.items()
+        if node.op in ASSIGNS or node.op.startswith(UPDATE_PREFIXES)
+    )
+    leading = graph.view.ancestors(writes, control=False)
+    return leading - graph.view.ancestors(graph.gradients, control=False)
 
 
 def fetched_nodes(

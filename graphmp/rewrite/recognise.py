@@ -156,7 +156,8 @@ def _converted_before(
 def own_loss_scaling(view: GraphView, gradients: AbstractSet[str]) -> str:
     """The node by which a graph scales its loss itself; empty if it doesn't."""
     for name, node in view.nodes.items():
-        if node.op in VARIABLE_OPS and _SCALE_NAME.search(name):
+        named = node.op in VARIABLE_OPS and _SCALE_NAME.search(name)
+        if named and not (gradients and gradients.isdisjoint(view.descendants([name]))):
             return name
     return _common_divisor(view, gradients)
 

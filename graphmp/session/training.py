@@ -22,7 +22,7 @@ from graphmp.policy.policy import tensor_core_ops
 from graphmp.rewrite.by_hand import ByHand
 from graphmp.scaling.losses.inside import taking_functions, training_functions
 from graphmp.tf_hooks.gradient_calls import noted
-from graphmp.tf_hooks.internals import is_op
+from graphmp.tf_hooks.internals import is_op, whole_graph_def
 
 _SERVED = frozenset(tensor_core_ops())
 
@@ -121,7 +121,7 @@ def _gradients(graph: Any, ops: Collection[Any]) -> List[Any]:
     callers = [op for op in ops if op.type in CALLS or not is_op(op.type)]
     if not callers or all(not call.in_function for call in calls):
         return found
-    graph_def = graph.as_graph_def()
+    graph_def = whole_graph_def(graph)
     functions = with_callers(graph_def, taking_functions(graph_def, calls))
     return found + [op for op in callers if not functions.isdisjoint(functions_named(op.node_def))]
 
@@ -136,7 +136,7 @@ def _calls_training(graph: Any, ops: Iterable[Any]) -> bool:
     calls = [op for op in ops if op.type in CALLS or not is_op(op.type)]
     if not calls:
         return False
-    graph_def = graph.as_graph_def()
+    graph_def = whole_graph_def(graph)
     functions = with_callers(
         graph_def,
         training_functions(graph_def, [call for call in noted(graph) if call.in_function]),

@@ -46,6 +46,12 @@ def collection_message(key: str) -> Any:
     return framework_ops().get_collection_proto_type(key)
 
 
+def whole_graph_def(graph: Any, add_shapes: bool = False) -> tf.GraphDef:
+    """A tf.Graph's GraphDef, with what conversions in sessions added, which scripts don't see."""
+    graph_def: tf.GraphDef = graph._as_graph_def(add_shapes=add_shapes)[0]
+    return graph_def
+
+
 def random_seed() -> ModuleType:
     """Holds `get_seed`, which every random op calls for its seeds."""
     return importlib.import_module("tensorflow.python.framework.random_seed")

@@ -205,9 +205,9 @@ def test_pins(lines, half, floats):
 
 @pytest.mark.unit
 def test_update_math_is_float32(graph):
-    """Descendants of gradients outside gradient code, up to the next matmul.
+    """Descendants of gradients outside gradient code.
 
-    Clips, norms, a hand-written optimizer.
+    Clips, norms, a hand-written optimizer, its matmuls included.
     """
     x = tf.placeholder(tf.float32, [4, 4], name="x")
     w = tf.Variable(np.eye(4, dtype=np.float32), name="w", use_resource=False)
@@ -218,12 +218,27 @@ def test_update_math_is_float32(graph):
     preconditioned = tf.matmul(decayed, decayed, name="preconditioned")
     tf.assign_sub(w, preconditioned, name="update")
     painted = decide(tf.train.export_meta_graph())
-    for name in ("decayed", "kept"):
+    for name in ("decayed", "kept", "preconditioned"):
         assert painted.reasons[name] == "update math: computes in float32 on gradients"
-    assert not {name for name in painted.half if name.startswith(("clipped", "decayed", "kept"))}
-    assert "preconditioned" in painted.half and painted.reasons["update"].startswith(
-        "variable: reads w"
-    )
+    ours = ("clipped", "decayed", "kept", "preconditioned")
+    assert not {name for name in painted.half if name.startswith(ours)}
+    assert painted.reasons["update"].startswith("variable: reads w")
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("learns", [True, False])
+def test_losses_of_changed_weights_are_no_update_math(graph, learns):
+    """An inner step of meta-learning: its weights are multiplied, trained through or evaluated."""
+    x = tf.placeholder(tf.float32, [4, 4], name="x")
+    w = tf.Variable(np.eye(4, dtype=np.float32), name="w", use_resource=False)
+    inner = tf.reduce_sum(tf.square(tf.matmul(x, w)))
+    changed = tf.subtract(w, 0.1 * tf.gradients(inner, w)[0], name="changed")
+    outer = tf.reduce_sum(tf.square(tf.matmul(x, changed, name="product")))
+    loss = outer if learns else inner
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss, var_list=[w])
+    painted = decide(tf.train.export_meta_graph())
+    assert "product" in painted.half
+    assert painted.reasons["changed"] == "update math: computes in float32 on gradients"
 
 
 def _signed(meta_graph, **tensors):

@@ -125,6 +125,15 @@ def test_a_float64_graph():
 
 
 @pytest.mark.unit
+def test_a_variable_of_that_name_that_no_gradient_depends_on(graph):
+    """One that a Saver of another run left in a .meta, for example."""
+    tf.get_variable("loss_scale", [], use_resource=False)
+    w = tf.get_variable("w", [4, 4], use_resource=False)
+    tf.train.GradientDescentOptimizer(0.1).minimize(tf.nn.l2_loss(tf.matmul(tf.ones([4, 4]), w)))
+    assert "GMP107" not in codes(rewrite(tf.train.export_meta_graph()))
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "name, found",
     [

@@ -200,6 +200,70 @@ def test_the_learning_rate_is_assigned_late(session):
         assert session.run(rate) == pytest.approx(0.1**number)
 
 
+def test_a_saver_of_a_checkpoints_names_saves_the_scale_once(session, tmp_path):
+    first = tf.train.Saver().save(session, str(tmp_path / "first"))
+    names = [name for name, _ in tf.train.list_variables(first)]
+    saver = tf.train.Saver({name: get(session, name + ":0") for name in names})
+    session.run("train", FEED)
+    path = saver.save(session, str(tmp_path / "all"))
+    saved = tf.train.list_variables(path)
+    assert saved == tf.train.list_variables(first)
+    before = values(session, names)
+    session.run("train", FEED)
+    saver.restore(session, path)
+    np.testing.assert_equal(values(session, names), before)
+
+
+def values(session, names):
+    return session.run([name + ":0" for name in names])
+
+
+def test_the_graph_is_handed_out_as_it_was_built(session):
+    nodes = {
+        "as_graph_def": session.graph.as_graph_def().node,
+        "graph_def": session.graph_def.node,
+        "meta": tf.train.export_meta_graph().graph_def.node,
+        "without devices": tf.train.export_meta_graph(clear_devices=True).graph_def.node,
+    }
+    built = [op.name for op in session.graph.get_operations() if not op.name.startswith("graphmp/")]
+    assert len(built) < size(session)
+    for way, found in nodes.items():
+        assert [node.name for node in found] == built, way
+
+
+def test_a_saver_that_names_the_scale_keeps_only_that(session):
+    if not has_scale(session):
+        return
+    tf.train.Saver({"scale": get(session, "graphmp/loss_scale/scale:0")})
+    kept = [n.name for n in session.graph_def.node if n.name.startswith("graphmp/")]
+    assert "graphmp/loss_scale/scale" in kept
+    assert not [name for name in kept if name.startswith("graphmp/clones/")]
+    with tf.Graph().as_default():
+        tf.import_graph_def(session.graph_def, name="")
+
+
+def test_a_trace_has_the_names_of_the_graph(session):
+    trace, options = tf.RunMetadata(), tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    session.run("train", FEED, options=options, run_metadata=trace)
+    nodes = [node for device in trace.step_stats.dev_stats for node in device.node_stats]
+    traced = {node.node_name.partition(":")[0] for node in nodes}
+    assert {"Square", "train/update_last/w/ApplyAdam"} <= traced, sorted(traced)
+    assert not [n for n in nodes if "graphmp/clones" in n.node_name + n.timeline_label]
+
+
+def test_a_print_prints_once(capfd):
+    with tf.Graph().as_default():
+        loss = tf.reduce_sum(tf.matmul(tf.get_variable("w", [4, 4]), tf.ones([4, 4])))
+        loss = tf.Print(loss, [loss], "printed ")
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        with graphmp.Session() as session:
+            session.run(tf.global_variables_initializer())
+            capfd.readouterr()
+            session.run([loss, train])
+            session.run([loss, train])
+    assert capfd.readouterr().err.count("printed ") == 2
+
+
 def test_a_graph_is_frozen_while_it_trains(session):
     frozen = tf.graph_util.convert_variables_to_constants(
         session, session.graph.as_graph_def(), ["out"]

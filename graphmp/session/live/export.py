@@ -1,8 +1,8 @@
 """Exporting a live graph without its conversions, and without nodes that need none.
 
-A .meta that a Saver writes is exported so too: it is the graph that the script built, which any
-program trains on, or converts again. Files of earlier versions of graphmp have a session's copies
-in them (`left_by_others`).
+A script that asks for its graph (`as_graph_def`, a .meta, a summary writer, a frozen graph) gets it
+so too: as the script built it. Any program trains on it, or converts it again. Files of earlier
+versions of graphmp have a session's copies in them (`left_by_others`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from graphmp.graph.edit.mark import SESSION
 from graphmp.graph.io.messages import parse, serialize
 from graphmp.graph.state.live import ancestors, descendants
 from graphmp.graph.structure.view import parse_input
-from graphmp.naming import SCOPE, is_below_scope, is_clone
+from graphmp.graph.structure.walk import reached
+from graphmp.naming import SCOPE, is_below_scope
 from graphmp.session.live.watch import WATCH_SCOPE
+from graphmp.tf_hooks.internals import whole_graph_def
 
 _WATCHES = "%s/%s/" % (SCOPE, WATCH_SCOPE)
 _FIELD = {  # of each kind of message in a collection: the field that names its node
@@ -40,7 +42,7 @@ def exported(
         wanted: names of the other nodes to export, with all that they depend on; None for all.
     """
     with graph.as_default():
-        graph_def = without(graph.as_graph_def(add_shapes=True), added, wanted)
+        graph_def = without(whole_graph_def(graph, add_shapes=True), added, wanted)
         result = tf.train.export_meta_graph(graph=graph, graph_def=graph_def)
     result.collection_def.pop(SESSION, None)
     if wanted is not None:
@@ -64,10 +66,10 @@ def without(
 
 
 def as_built(graph: Any, graph_def: tf.GraphDef, added: AbstractSet[str]) -> tf.GraphDef:
-    """A live graph's GraphDef without conversions, for a .meta.
+    """A live graph's GraphDef without conversions, for its script.
 
-    Unchanged if the script's own nodes or collections have some of them, such as a summary that it
-    made of the loss scale.
+    What the script's own nodes or collections have of them stays: a summary that it made of the
+    loss scale, or a Saver of a later time, which saves the loss scale.
 
     Args:
         graph: the tf.Graph.
@@ -75,11 +77,13 @@ def as_built(graph: Any, graph_def: tf.GraphDef, added: AbstractSet[str]) -> tf.
         added: names of the nodes that conversions added, and of nodes that read them.
     """
     gone = {name for name in added if is_below_scope(name)}
-    kept = [node for node in graph_def.node if not _is_added(node.name, gone)]
-    names = {node.name for node in kept}
-    used = [text for node in kept for text in node.input]
-    used += [op.name for op in _collected(graph) if op.name in gone]
-    return without(graph_def, gone) if all(_is_in(names, text) for text in used) else graph_def
+    inputs = {node.name: [parse_input(text).node for text in node.input] for node in graph_def.node}
+    used = [op.name for op in _collected(graph)]
+    used += [
+        other for name, others in inputs.items() if not _is_added(name, gone) for other in others
+    ]
+    kept = reached(used, lambda name: inputs.get(name, ()), lambda name: _is_added(name, gone))
+    return without(graph_def, gone - kept)
 
 
 def _collected(graph: Any) -> Iterator[Any]:
@@ -100,7 +104,7 @@ def left_by_others(graph: Any, trained: Iterable[Any]) -> FrozenSet[str]:
     """
     below = {op for op in graph.get_operations() if is_below_scope(op.name)}
     needed = ancestors(trained) if below else set()
-    if not any(is_clone(op.name) for op in below) or any(is_clone(op.name) for op in needed):
+    if not below.isdisjoint(needed):
         return frozenset()
     return frozenset(op.name for op in descendants(below - needed))
 

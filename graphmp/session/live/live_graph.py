@@ -231,7 +231,7 @@ class LiveGraph(Owner):
         return any(known[op] for op in ops)
 
     def as_built(self, graph_def: tf.GraphDef) -> tf.GraphDef:
-        """The graph's GraphDef for a .meta, changed: what the script built."""
+        """A GraphDef of the graph, changed: what the script built."""
         return as_built(self._graph(), graph_def, self._added)
 
     def restored(self, session: Any, path: str) -> None:

@@ -16,6 +16,7 @@ from graphmp.graph.state.live import ancestors, variable_op
 from graphmp.graph.structure.values import strings
 from graphmp.graph.structure.view import GraphView
 from graphmp.graph.structure.walk import reached
+from graphmp.naming import SCOPE
 from graphmp.policy.op_sets import RESTORES, SAVES
 from graphmp.recipe.say import say
 from graphmp.report.record import Record
@@ -44,6 +45,7 @@ class LateSavers:
         self._config = config
         self._scales = [row for row in record.scales if row["kind"] == "dynamic"]
         self._trained = _trained(graph, record) if self._scales else set()
+        self._own = tuple("%s/%s/" % (SCOPE, row["scope"]) for row in self._scales)
         self._early = nodes.known
         self._scopes: Optional[Dict[_Key, str]] = None  # of a Saver of each kind
         self._behind: Dict[Any, Set[Any]] = {}  # for each op, the ops of Savers that it runs
@@ -94,7 +96,7 @@ class LateSavers:
 
     def _mapped(self, nodes: LiveNodes, scope: str, ops: List[Any]) -> LiveNodes:
         names = {op.name for op in ops}
-        if any(_saved(op) & self._trained for op in ops if op.type in SAVES):
+        if self._lacks_scales(ops):
             key = _key(ops, scope)
             scopes = self._known_scopes(ops[0].graph)
             if key not in scopes:
@@ -103,6 +105,16 @@ class LateSavers:
             elif scopes[key] != scope:
                 nodes = _like(nodes, names, scope, scopes[key])
         return nodes._replace(known=nodes.known | names, savers=nodes.savers | names)
+
+    def _lacks_scales(self, ops: List[Any]) -> bool:
+        """Whether a Saver saves what the losses train, and not the scales.
+
+        One that was made of a checkpoint's names saves the scales itself.
+        """
+        saved = {name for op in ops if op.type in SAVES for name in _saved(op)}
+        return not saved.isdisjoint(self._trained) and not any(
+            name.startswith(self._own) for name in saved
+        )
 
     def _known_scopes(self, graph: Any) -> Dict[_Key, str]:
         """The scope of a Saver of each kind, at first of those that the conversion converted."""

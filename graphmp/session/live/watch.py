@@ -17,7 +17,7 @@ from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.view import GraphView
 from graphmp.naming import SIBLING
 from graphmp.policy.op_sets import ARRAY_READS, CALLS, EXITS, MERGES, SWITCHES, VARIABLE_OPS
-from graphmp.tf_hooks.internals import is_op, outside
+from graphmp.tf_hooks.internals import is_op, outside, whole_graph_def
 
 WATCH_SCOPE = "watch"  # below `graphmp/`, only in a live graph
 _FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
@@ -174,7 +174,7 @@ def _watched(ops: Sequence[Any]) -> List[Any]:
     Gradients that nothing reads are left out.
     """
     graph = ops[0].graph
-    view = GraphView(graph.as_graph_def())
+    view = GraphView(whole_graph_def(graph))
     looped = {name for name, depth in loop_depths(view).items() if depth}
     unread = idle_nodes(view, gradient_code(view).values(), control=False)
     hidden = conditional(view) | looped | unread

@@ -38,6 +38,7 @@ from graphmp.session.tuned.turn import DrawingTurn, Request, TimedTurn, Turn
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, MOST_ROUNDS, MOST_STEPS, Turns, steps_of
 from graphmp.session.tuned.variant_streams import VariantStreams
 from graphmp.session.tuned.verdict import Verdict, in_words
+from graphmp.tf_hooks.internals import whole_graph_def
 from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs, Time
 
 Clock = Callable[[], float]
@@ -140,7 +141,7 @@ class Tuning:
             self._decide(Verdict(self.main, None, left, left=True))
             return
         self._spent, self._turns, self._tracing = self.steps, None, None
-        view = GraphView(graph.as_graph_def())
+        view = GraphView(whole_graph_def(graph))
         looped = {name for name, depth in loop_depths(view).items() if depth}
         hidden = frozenset(conditional(view) | looped)
         self._streams = self._streams or VariantStreams(self._owner, graph, self._replay)
