@@ -11,7 +11,7 @@ CLONES = "clones"  # below SCOPE: a session's converted copies of the model's no
 # The names that `sibling_name` makes, of an inserted cast, constant or entrance of a loop.
 SIBLING = re.compile(r"^(.+)_graphmp_(float16|bfloat16|float32)(?:_\d+)?$")
 _CLONE = re.compile(r"(^|/)%s/%s(_\d+)?/" % (SCOPE, CLONES))
-_CLONES = re.compile(r"\b%s/%s(_\d+)?/" % (SCOPE, CLONES))
+_CLONES = re.compile(r"%s/%s(_\d+)?/" % (SCOPE, CLONES))
 _BELOW = re.compile(r"(^|/)%s/" % SCOPE)
 _OWN = re.compile(r"(^|/)%s/(?!%s(_\d+)?/)" % (SCOPE, CLONES))
 

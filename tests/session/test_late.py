@@ -34,6 +34,7 @@ def session(request):
         y = tf.placeholder(tf.float32, [None, 1], "y")
         out = tf.identity(net(x), "out")
         loss = tf.reduce_mean(tf.square(out - y), name="loss")
+        tf.summary.merge([tf.summary.scalar("shown", loss)], name="merged")
         rate = tf.Variable(1e-3, trainable=False, name="rate")
         tf.train.AdamOptimizer(rate).minimize(loss, name="train")
         with graphmp.Session(**OPTIONS[request.param]) as session:
@@ -219,6 +220,7 @@ def values(session, names):
 
 
 def test_the_graph_is_handed_out_as_it_was_built(session):
+    session.run(["merged/merged:0", "train"], FEED)
     nodes = {
         "as_graph_def": session.graph.as_graph_def().node,
         "graph_def": session.graph_def.node,

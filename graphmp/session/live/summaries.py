@@ -50,9 +50,10 @@ def _merged(nodes: LiveNodes, op: Any, tags: Dict[str, str]) -> LiveNodes:
         result = tf.raw_ops.MergeSummary(
             inputs=[merged.outputs[0], *rows], name="%s/summaries/%s" % (SCOPE, merged.name)
         ).op
+    made = {tensor.op.name for row in rows for tensor in (row, row.op.inputs[0])}  # and its tag
     return nodes._replace(
         stand_ins=StandIns({**nodes.stand_ins.names, op.name: result.name}),
-        added=nodes.added | {result.name} | {row.op.name for row in rows},
+        added=nodes.added | {result.name} | made,
         merged=nodes.merged | {op.name},
     )
 
