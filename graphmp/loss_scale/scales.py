@@ -3,7 +3,7 @@
 Dynamic scaling follows TensorFlow's and Keras's constants: start at 2^15, halve on overflow, double
 after 2000 good steps (the idea is described in Micikevicius et al., Mixed Precision Training, ICLR
 2018). Without a given start the first step runs at the floor, 1, as does the next one where it
-isn't finite. It measures the gradients, and the scale then becomes the largest that leaves room for
+isn't finite; with a lower floor it runs at 1 too, and where it isn't finite the scale is 1/2. It measures the gradients, and the scale then becomes the largest that leaves room for
 larger ones, but 2^15 unless gradients are so small that most of them would vanish there. Gradients
 that overflow at 2^15 thus cost no step; other frameworks skip steps until halving has reached their
 range. Nor do small ones: doubling every 2,000 steps takes 20,000 to reach those of 1e-6.
@@ -160,7 +160,9 @@ class DynamicLossScale(FixedLossScale):
                 )
                 self.largest = tf.constant(0.0, name="first_step/largest")
                 self._step = tf.identity(
-                    select(self.first_step, tf.constant(config.loss_scale_min), self.current),
+                    select(
+                        self.first_step, tf.constant(max(config.loss_scale_min, 1.0)), self.current
+                    ),
                     name="in_step",
                 )
 
@@ -177,10 +179,12 @@ class DynamicLossScale(FixedLossScale):
             grown = self.current * self._config.loss_scale_growth_factor
             # A scale that would leave float32's range stays where it is.
             grown = select(tf.is_finite(grown), grown, self.current)
+            goes_lower = self._config.loss_scale_min < 1  # than the scale of a first step
+            tried = self.in_step if goes_lower else self.current
             shrunk = tf.maximum(
-                self.current * self._config.loss_scale_backoff_factor, self._config.loss_scale_min
+                tried * self._config.loss_scale_backoff_factor, self._config.loss_scale_min
             )
-            if self.first_step is not None:  # the next step measures
+            if self.first_step is not None and not goes_lower:  # the next step measures
                 shrunk = select(self.first_step, self.current, shrunk)
             scale = select(finite, select(grows, grown, self._fitting(gradients)), shrunk)
             skipped = self._skipped + tf.cast(tf.logical_not(finite), tf.int64)

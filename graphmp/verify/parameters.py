@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import AbstractSet, Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Set
 
+import numpy as np
+
 from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.structure.calls import called, with_callers
 from graphmp.graph.structure.gradient_code import gradient_nodes
@@ -175,4 +177,6 @@ def _same(key: str, found: Any, wanted: Any, trains: bool) -> bool:
         return str(found) == str(wanted) or (
             str(wanted) not in ("dynamic", "none") and found == _short(float(wanted))
         )
+    if isinstance(found, float):
+        return found == float(np.float32(wanted))  # the graph's constants are float32
     return not isinstance(found, list) and found == wanted

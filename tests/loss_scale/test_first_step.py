@@ -13,6 +13,8 @@ import graphmp
 from graphmp.config import Config
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.scales import HEAD_ROOM
+from graphmp.verify.proof import FAILED
+from graphmp.verify.prove import prove
 
 LARGEST = 65504.0  # of float16
 CURRENT = "graphmp/loss_scale/current:0"
@@ -119,6 +121,30 @@ def test_a_first_step_that_is_not_finite_is_taken_again(graph):
         session.run([scale.variables[0].assign(2.0**14), scale.variables[1].assign(1)])
         session.run(update, {gradient: 0.1})
         assert session.run([scale.variables[1], scale.in_step]) == [1, 2.0**15]
+
+
+@pytest.mark.parametrize("floor", [0.25, 1e-6])
+def test_a_lower_floor_leaves_the_first_step_at_one(graph, floor):
+    """Gradients times 1e-6 would all be 0. What isn't finite at 1 goes down from there."""
+    scale = scales.make(Config.make(loss_scale_min=floor), "loss_scale")
+    gradient = tf.placeholder(tf.float32, [])
+    update = scale.update(tf.is_finite(gradient), [gradient])
+    with tf.Session() as session:
+        for sizes, factors in [([0.1, 0.1], [0, 14]), ([np.inf, np.inf, 0.1, 0.1], [0, -1, -2, -2])]:
+            session.run(tf.global_variables_initializer())
+            found = []
+            for size in sizes:
+                found.append(np.log2(session.run(scale.in_step)))
+                session.run(update, {gradient: size})
+            assert found == factors
+
+
+@pytest.mark.parametrize("floor", [1e-6, 0.7, 1.0, 128.0])
+def test_any_floor_is_proved(graph, floor):
+    least(tf.ones([4, 8]), tf.constant(1.0))
+    before = tf.train.export_meta_graph()
+    after = graphmp.convert(before, loss_scale_min=floor).meta_graph
+    assert not [claim for claim in prove(before, after).claims if claim.verdict == FAILED]
 
 
 def _layer(x, seed, name):

@@ -16,12 +16,13 @@ from tests.support.training import state as variables
 assert chains and models and optimizers and several and state  # they register their programs
 
 QUICK = ("plain-reference", "averages_of_weights-resource", "two_losses_one_apply-reference")
+REFUSES_INFINITIES = {"gradients_solved"}  # MatrixSolve raises an error
 SEEDS = (0, 1, 2, 3)  # 0: nothing is delayed
 
 
 def cases():
     """All programs with both kinds of variables; all but the quick ones with --slow alone."""
-    for name in PROGRAMS:
+    for name in (each for each in PROGRAMS if each not in REFUSES_INFINITIES):
         for kind in ("reference", "resource"):
             case = "%s-%s" % (name, kind)
             slow = [] if case in QUICK else [pytest.mark.slow]
