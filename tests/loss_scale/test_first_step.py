@@ -130,7 +130,10 @@ def test_a_lower_floor_leaves_the_first_step_at_one(graph, floor):
     gradient = tf.placeholder(tf.float32, [])
     update = scale.update(tf.is_finite(gradient), [gradient])
     with tf.Session() as session:
-        for sizes, factors in [([0.1, 0.1], [0, 14]), ([np.inf, np.inf, 0.1, 0.1], [0, -1, -2, -2])]:
+        for sizes, factors in [
+            ([0.1, 0.1], [0, 14]),
+            ([np.inf, np.inf, 0.1, 0.1], [0, -1, -2, -2]),
+        ]:
             session.run(tf.global_variables_initializer())
             found = []
             for size in sizes:

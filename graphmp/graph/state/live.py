@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Callable, Iterable, Iterator, List, Optional, Set
+from typing import AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -10,7 +10,9 @@ from graphmp.graph.state.state_kinds import PASS_HANDLES, kind, takes
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.dtypes import HALF
 from graphmp.policy.op_sets import (
+    EXITS,
     MAY_BE_STATE,
+    MERGES,
     OVERWRITES,
     READS,
     RESTORES,
@@ -117,6 +119,25 @@ def ancestors(
             yield from op.control_inputs if control else ()
 
     return reached(ops, before)
+
+
+def computed_by(ops: AbstractSet[Any], tensors: Iterable[Any]) -> List[Any]:
+    """The floating-point outputs of some ops that tensors of other ops are computed of.
+
+    The nearest ones, without the values of variables and what loops and branches compute.
+    """
+    found: Dict[str, Any] = {}
+    seen: Set[Any] = set()
+    waiting = list(tensors)
+    while waiting:
+        tensor = waiting.pop()
+        if tensor.op in ops:
+            if tensor.dtype.is_floating and variable_op(tensor) is None:
+                found[tensor.name] = tensor
+        elif tensor.op not in seen and tensor.op.type not in EXITS | MERGES:
+            seen.add(tensor.op)
+            waiting.extend(tensor.op.inputs)
+    return list(found.values())
 
 
 def descendants(ops: Iterable[Any]) -> Set[Any]:

@@ -8,7 +8,7 @@ from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.building import own_scope
-from graphmp.graph.state.live import ancestors, is_half
+from graphmp.graph.state.live import ancestors, computed_by, is_half
 from graphmp.loss_scale.gradients import all_finite
 from graphmp.session.live.watch import WATCH_SCOPE, Overflow, Watch
 from graphmp.tf_hooks.internals import outside
@@ -27,6 +27,7 @@ class WatchedLoss(NamedTuple):
         floor: the minimum of a dynamic scale.
         backoff: the factor of the scale in a skipped step.
         audited: whether an audit looks at its gradients.
+        behind: values that the loss is computed of, where it isn't computed itself.
     """
 
     name: str
@@ -38,14 +39,20 @@ class WatchedLoss(NamedTuple):
     floor: float
     backoff: float
     audited: bool = True
+    behind: Sequence[Any] = ()
 
-    def computed(self, behind: AbstractSet[Any]) -> WatchedLoss:
+    def computed(self, ops: AbstractSet[Any]) -> WatchedLoss:
         """The parts of this loss that some ops compute."""
         flags, gradients, values = (
-            tuple(t for t in part if t.op in behind)
+            tuple(t for t in part if t.op in ops)
             for part in (self.flags, self.gradients, self.values)
         )
-        return self._replace(flags=flags, gradients=gradients, values=values)
+        behind = () if values else computed_by(ops, self.values)
+        return self._replace(flags=flags, gradients=gradients, values=values, behind=behind)
+
+    def parts(self) -> Sequence[Sequence[Any]]:
+        """Its tensors."""
+        return self.flags, self.gradients, self.values, self.behind
 
 
 class NotFinite(NamedTuple):
@@ -58,7 +65,7 @@ class NotFinite(NamedTuple):
         in_a_row: the number of consecutive steps of this loss, up to this one, that were not
             finite.
         first: whether it is the first of this loss.
-        of_loss: whether the loss itself is not finite.
+        of_loss: whether the loss itself is not finite, or what it is computed of.
         scale: the factor of the loss; 1 without a loss scale.
         lowered: a dynamic scale after this step.
         floor: the minimum of a dynamic scale.
@@ -68,6 +75,7 @@ class NotFinite(NamedTuple):
         overflow: the first op that wasn't finite; None if nothing was examined, or if it can't be
             seen.
         audited: whether an audit looks at the loss's gradients.
+        computed: whether the step computed the loss itself.
     """
 
     step: int
@@ -83,6 +91,7 @@ class NotFinite(NamedTuple):
     turned: bool
     overflow: Optional[Overflow]
     audited: bool = True
+    computed: bool = True
 
 
 class _Looked(NamedTuple):
@@ -91,7 +100,7 @@ class _Looked(NamedTuple):
     A vector for each of some losses, by number, and the ranges of all tensors.
     """
 
-    numbers: List[int]
+    losses: Dict[int, WatchedLoss]
     watch: Optional[Watch]
     fetches: List[Any]
 
@@ -144,29 +153,25 @@ class FiniteWatch:
             if self._debug and found
             else None
         )
-        return _Looked(list(parts), watch, found + (watch.fetches if watch else []))
+        return _Looked(parts, watch, found + (watch.fetches if watch else []))
 
     def _vector(self, number: int, loss: WatchedLoss) -> Any:
-        key = (
-            number,
-            *(tensor.name for part in (loss.flags, loss.gradients, loss.values) for tensor in part),
-        )
+        key = (number, *(tensor.name for part in loss.parts() for tensor in part))
         if key not in self._vectors:
             self._vectors[key] = _vector(loss)
         return self._vectors[key]
 
     def seen(self, ops: Tuple[Any, ...], values: Sequence[Any], step: int) -> List[NotFinite]:
         """The losses that were not finite in a run, given the values of `fetches`."""
-        numbers, watch, _ = self._looked[ops]
+        losses, watch, _ = self._looked[ops]
         found = []
-        for number, (finite, of_loss, scale, before) in zip(numbers, values):
+        for number, (finite, of_loss, scale, before) in zip(losses, values):
             if finite and of_loss:
                 self._streaks[number].end()
                 continue
             overflow = watch.first((values[-3], values[-2], values[-1])) if watch else None
-            found.append(
-                self._not_finite(number, step, not of_loss, float(scale), float(before), overflow)
-            )
+            row = self._not_finite(number, step, not of_loss, float(scale), float(before), overflow)
+            found.append(row._replace(computed=bool(losses[number].values)))
         return found
 
     def _not_finite(
@@ -207,13 +212,21 @@ def _vector(loss: WatchedLoss) -> Any:
     Whether the gradients are finite, whether the loss is, its scale, and the scale before.
     """
     with outside((loss.flags or loss.gradients)[0].graph), own_scope(WATCH_SCOPE):
-        finite = loss.flags or [_finite(loss.gradients)]
-        parts = [
-            tf.reduce_all(tf.stack(finite)) if len(finite) > 1 else finite[0],
-            _finite(loss.values) if loss.values else tf.constant(True),
-        ]
+        flags = loss.flags or [_finite(loss.gradients)]
+        finite = tf.reduce_all(tf.stack(flags)) if len(flags) > 1 else flags[0]
+        parts = [finite, _of_loss(loss, finite)]
         scale = loss.scale if loss.scale is not None else (tf.constant(1.0), tf.constant(1.0))
         return tf.stack([tf.cast(part, tf.float32) for part in parts] + list(scale), name="finite")
+
+
+def _of_loss(loss: WatchedLoss, finite: Any) -> Any:
+    """Whether the loss is finite, given whether its gradients are.
+
+    What it is computed of doesn't count where they are: the loss may ignore some of these values.
+    """
+    if loss.values:
+        return _finite(loss.values)
+    return tf.logical_or(finite, _finite(loss.behind)) if loss.behind else tf.constant(True)
 
 
 def _finite(tensors: Sequence[Any]) -> Any:

@@ -23,6 +23,8 @@ class Words:
     def __init__(self, python: bool):
         self._dashes = "" if python else "--"
         look = "graphmp.check_overflow(session, feed_dict)" if python else "--debug_overflow"
+        graph = "of a .meta of the graph" if python else "DIR/original.meta, after --report=DIR"
+        self._finds = "graphmp audit --random_data --fix=FILE " + graph
         self._which = "See which op does it: %s" % look
 
     def said(self, step: NotFinite) -> Iterator[str]:
@@ -37,7 +39,7 @@ class Words:
 
     def look(self, step: NotFinite) -> str:
         """Advice on finding the cause."""
-        keep = "; what to keep in float32: graphmp audit --fix" if step.audited else ""
+        keep = "; what to keep in float32: %s" % self._finds if step.audited else ""
         return self._which + keep
 
     def cure(self, step: NotFinite) -> str:
@@ -68,8 +70,8 @@ class Words:
             "it" if len(step.overflow.to_keep) == 1 else "them",
             self._dashes,
         )
-        finds = "; graphmp audit --fix finds all that has to stay float32"
-        return keep + (finds if step.audited else "")
+        every = "; all that has to stay float32: %s" % self._finds
+        return keep + (every if step.audited else "")
 
     def _skipped(self, step: NotFinite) -> Iterator[str]:
         if step.overflow is not None:
@@ -109,14 +111,10 @@ class Words:
         if step.hopeless:
             lowest = "also at loss scale %g, the lowest" % step.floor
             whatever = lowest if self._below_floor(step) else "whatever the loss scale"
-        what = (
-            "the value of %s is not finite"
-            if step.of_loss
-            else "the gradients of %s are not finite"
-        )
+        what = _what(step) if step.of_loss else "the gradients of %s are not finite" % step.loss
         return "%d steps in a row skipped: %s, %s. %s" % (
             step.in_a_row,
-            what % step.loss,
+            what,
             whatever,
             self.cure(step),
         )
@@ -160,6 +158,7 @@ class Words:
 
 
 def _what(step: NotFinite) -> str:
-    return (
-        "the value of %s is not finite" if step.of_loss else "a gradient of %s is not finite"
-    ) % step.loss
+    if not step.of_loss:
+        return "a gradient of %s is not finite" % step.loss
+    what = "the value of %s" if step.computed else "a value that %s is computed of"
+    return "%s is not finite" % what % step.loss
