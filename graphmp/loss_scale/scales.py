@@ -3,10 +3,11 @@
 Dynamic scaling follows TensorFlow's and Keras's constants: start at 2^15, halve on overflow, double
 after 2000 good steps (the idea is described in Micikevicius et al., Mixed Precision Training, ICLR
 2018). Without a given start the first step runs at the floor, 1, as does the next one where it
-isn't finite; with a lower floor it runs at 1 too, and where it isn't finite the scale is 1/2. It measures the gradients, and the scale then becomes the largest that leaves room for
-larger ones, but 2^15 unless gradients are so small that most of them would vanish there. Gradients
-that overflow at 2^15 thus cost no step; other frameworks skip steps until halving has reached their
-range. Nor do small ones: doubling every 2,000 steps takes 20,000 to reach those of 1e-6.
+isn't finite; with a lower floor it runs at 1 too, and where it isn't finite the scale is 1/2. It
+measures the gradients, and the scale then becomes the largest that leaves room for larger ones, but
+2^15 unless gradients are so small that most of them would vanish there. Gradients that overflow at
+2^15 thus cost no step; other frameworks skip steps until halving has reached their range. Nor do
+small ones: doubling every 2,000 steps takes 20,000 to reach those of 1e-6.
 """
 
 from __future__ import annotations

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import threading
 from types import ModuleType
 from typing import Any, Iterable, Iterator, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.older import imported
+
+_BUILDING = threading.RLock()
 
 
 def gradients_util() -> ModuleType:
@@ -186,9 +189,10 @@ def in_loop(graph: Any) -> bool:
 def outside(graph: Any) -> Iterator[None]:
     """Add nodes to a graph, even a finalised one, outside of the caller's scopes.
 
-    Name scopes, devices and control dependencies don't apply.
+    Name scopes, devices and control dependencies don't apply. The threads of a script, whose runs
+    add nodes, do so one at a time: they share the graph's scopes.
     """
-    with opened(graph), graph.as_default(), tf.control_dependencies(None), tf.device(
+    with _BUILDING, opened(graph), graph.as_default(), tf.control_dependencies(None), tf.device(
         None
     ), graph.name_scope(None):
         yield

@@ -142,7 +142,7 @@ class LiveGraph(Owner):
         self.tuning: Optional[Tuning] = None
         self._handles: Dict[Any, Optional[LiveConversion]] = {}
         self._graph = weakref.ref(graph)
-        self._lock = threading.RLock()
+        self._lock, self._counting = threading.RLock(), threading.Lock()
         self._trains: Dict[Any, bool] = {}  # for each op that has run
         self._updates: Dict[Any, bool] = {}  # for each op that has run in a step
         self._savers: Dict[str, LateSavers] = {}  # for each variant
@@ -260,12 +260,14 @@ class LiveGraph(Owner):
             turn: the run's.
             originals: what the caller asked for.
         """
-        self.steps += 1
-        self.updates += any(self._is_update(op) for op in originals)
+        is_update = any(self._is_update(op) for op in originals)
         watch = turn.conversion.watch if turn.conversion is not None else None
-        if values and watch is not None:
-            for step in watch.seen(ops, values, self.steps):
-                self.observer.not_finite(self, step)
+        with self._counting:  # the script may train in several threads
+            self.steps += 1
+            self.updates += is_update
+            seen = watch.seen(ops, values, self.steps) if values and watch is not None else []
+        for step in seen:
+            self.observer.not_finite(self, step)
 
     def _is_update(self, op: Any) -> bool:
         if op not in self._updates:
