@@ -215,7 +215,7 @@ class Run(Observer):
         )
         if why and not self._raised:
             self._say("warning GMP120: " + why)
-        self._say("nothing was trained in this process")
+        self._say("nothing was trained in mixed precision in this process")
 
     def raised(
         self, kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]

@@ -47,7 +47,8 @@ def promoted(error: BaseException) -> str:
     NumPy 1 made float32 of `np.sqrt(2.0) * array` for a float32 array, NumPy 2 makes float64.
     NumPy up to 2.3 made a number of an array with one element by `float`, `int` or `%f`.
     """
-    if isinstance(error, TypeError) and _ONE_ELEMENT in str(error):
+    cause = error.__cause__  # a ValueError of `array[0] = ...` has the TypeError there
+    if any(isinstance(each, TypeError) and _ONE_ELEMENT in str(each) for each in (error, cause)):
         text = (
             "NumPy %s makes no number of an array such as np.array([1.0]); NumPy up to 2.3 did: pip"
             " install 'numpy<2.4'"

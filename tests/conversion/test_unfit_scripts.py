@@ -103,7 +103,7 @@ def test_sessions_that_train_nothing(forks, net_folder):
     )
     ended = forks.run("train.py")
     assert ended.said[1].startswith("warning GMP120: sessions ran, and none of their runs wrote")
-    assert ended.said[-1] == "nothing was trained in this process"
+    assert ended.said[-1] == "nothing was trained in mixed precision in this process"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 8), reason="threads have no excepthook before")
@@ -115,7 +115,7 @@ def test_a_thread_that_failed_says_itself_why_nothing_was_trained(forks, tmp_pat
     )
     ended = forks.run(str(tmp_path / "train.py"))
     assert "ZeroDivisionError" in ended.err
-    assert ended.said[1:] == ["nothing was trained in this process"]
+    assert ended.said[1:] == ["nothing was trained in mixed precision in this process"]
 
 
 BY_HAND = """

@@ -906,7 +906,10 @@ NUMPY = """
         refused = True
     same, copied = np.array(six, copy=False), np.array(six, np.float32, copy=False)
     copies = [np.shares_memory(same, six), copied.dtype.name, np.array([1, 2], copy=False).tolist()]
-    print(json.dumps([kinds, values, shapes, numbers, [[array.dtype.name, array.shape] for array in ragged], refused, copies]))
+    f, h, d, i = np.float32, np.float16, np.float64, np.int64
+    types = [sorted(np.sctypes)[0], np.float32 in np.sctypes["float"], np.cast["int32"]([1.7]).tolist(), np.obj2sctype(np.ones(2, f)).__name__, np.obj2sctype(3, "none"),
+             np.dtype(np.longfloat).kind, [str(np.find_common_type(*each)) for each in [([f], [d, i]), ([i], [f]), ([], [h, i]), ([f, d], []), ([], [])]]]
+    print(json.dumps([kinds, values, shapes, numbers, types, [[array.dtype.name, array.shape] for array in ragged], refused, copies]))
 """
 
 
@@ -914,11 +917,13 @@ NUMPY = """
 def test_numpy_has_its_old_names_and_arguments(run, tmp_path, module):
     """Also for a script that asks for TensorFlow 1 itself."""
     program = NUMPY.replace("import tensorflow as", "import %s as" % module)
-    kinds, values, shapes, numbers, ragged, refused, copies = run(program, tmp_path)
+    kinds, values, shapes, numbers, types, ragged, refused, copies = run(program, tmp_path)
     assert kinds == ["float64", "i", "bool", "U"]
     assert values == [float("inf"), 2.0, 3, 6, False]
     assert shapes == [[2, 3], [3, 2], [3, 2], [6]]
     assert numbers == [[False, True, True, False], 1.5, "float64", [1, 2]]
+    common = ["float32", "float64", "float64", "float64", "None"]
+    assert types == ["complex", True, [1], "float32", "none", "f", common]
     assert ragged == [["object", [4, 2]], ["object", [2]]] and refused
     assert copies == [True, "float32", [1, 2]]
 

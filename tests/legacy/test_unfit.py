@@ -37,6 +37,10 @@ def test_which_errors_numpy_may_have_caused(error, hinted):
 def test_a_number_of_an_array():
     error = TypeError("only 0-dimensional arrays can be converted to Python scalars")
     assert unfit.promoted(error).endswith("pip install 'numpy<2.4'")
+    stored = ValueError("setting an array element with a sequence.")
+    assert unfit.promoted(stored) == ""
+    stored.__cause__ = error
+    assert unfit.promoted(stored).endswith("pip install 'numpy<2.4'")
     assert unfit.promoted(TypeError("only size-1 arrays can be converted")) == ""
 
 

@@ -127,7 +127,7 @@ def test_the_script_sees_its_own_command_line(forks, folder):
     )
     assert err == [
         "graphmp: train.py in float16, loss scale 64",
-        "graphmp: nothing was trained in this process",
+        "graphmp: nothing was trained in mixed precision in this process",
     ]
 
 

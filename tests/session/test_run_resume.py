@@ -249,7 +249,7 @@ print(beside.WORD, sys.argv, os.getcwd(), os.path.realpath(__file__), os.path.re
     )
     ended = forks.run("elsewhere/never.py", "--steps=3", stdin="one\ntwo\n")
     assert (ended.status, ended.out) == (plain.returncode, plain.stdout.decode())
-    assert ended.said[-1] == "nothing was trained in this process"
+    assert ended.said[-1] == "nothing was trained in mixed precision in this process"
 
 
 def test_a_graph_that_is_refused(forks):
@@ -270,7 +270,7 @@ print("%.6f %.6f" % (losses[0], losses[-1]))
     refused = forks.run("train.py", flags=["--train_op=missing"])
     assert (refused.status, refused.out) == (2, "started\n")
     assert refused.said[1].startswith("error " + why)
-    assert refused.said[2:] == ["nothing was trained in this process"]
+    assert refused.said[2:] == ["nothing was trained in mixed precision in this process"]
     ended = forks.run("train.py", flags=["--train_op=missing", "--on_error=float32"])
     assert (ended.status, ended.out) == (0, plain.out)
     assert ended.said[1].startswith("not converted, trains in float32: " + why)

@@ -30,10 +30,13 @@ _SPELLINGS = {
     "alltrue": "all",
     "bool8": "bool_",
     "cfloat": "complex128",
+    "clongfloat": "clongdouble",
     "complex_": "complex128",
     "cumproduct": "cumprod",
     "float_": "float64",
     "infty": "inf",
+    "longcomplex": "clongdouble",
+    "longfloat": "longdouble",
     "mat": "asmatrix",
     "product": "prod",
     "rank": "ndim",
@@ -46,6 +49,16 @@ _SPELLINGS = {
     "unicode_": "str_",
 }
 
+_KINDS = "biufc"
+# Removed in NumPy 2.0.
+_SCTYPES = {
+    "int": [np.int8, np.int16, np.int32, np.int64],
+    "uint": [np.uint8, np.uint16, np.uint32, np.uint64],
+    "float": [np.float16, np.float32, np.float64, np.longdouble],
+    "complex": [np.complex64, np.complex128, np.clongdouble],
+    "others": [bool, object, bytes, str, np.void],
+}
+
 
 @functools.lru_cache(maxsize=None)  # once a process
 def restore() -> None:
@@ -54,8 +67,10 @@ def restore() -> None:
         _put(name, value)
     for name, spelling in _SPELLINGS.items():
         _put(name, -np.inf if spelling is None else getattr(np, spelling, None))
-    for function in (asfarray, asscalar, in1d):
+    for function in (asfarray, asscalar, find_common_type, in1d, obj2sctype):
         _put(function.__name__, function)
+    _put("sctypes", _SCTYPES)
+    _put("cast", _Casts())
     if "newshape" not in inspect.signature(np.reshape).parameters:
         np.reshape = _with_newshape(np.reshape)
     if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
@@ -72,6 +87,32 @@ def asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
 def asscalar(a: Any) -> Any:
     """An array of one element as a Python number; removed in NumPy 1.23."""
     return np.asarray(a).item()
+
+
+def find_common_type(array_types: Any, scalar_types: Any) -> Any:
+    """The dtype of arrays and scalars of some types, or None; removed in NumPy 2.0.
+
+    Scalars count only if they are of a higher kind: complex, float, integer.
+    """
+    found = [np.result_type(*types) for types in (array_types, scalar_types) if len(types)]
+    if len(found) == 2 and _KINDS.index(found[1].kind) > _KINDS.index(found[0].kind):
+        return np.result_type(*found)
+    return found[0] if found else None
+
+
+def obj2sctype(rep: Any, default: Any = None) -> Any:
+    """The scalar type of a type, a dtype or an array; removed in NumPy 2.0."""
+    try:
+        return (rep.dtype if isinstance(rep, (np.generic, np.ndarray)) else np.dtype(rep)).type
+    except TypeError:
+        return default
+
+
+class _Casts(Dict[Any, Callable[[Any], Any]]):
+    """`np.cast[dtype]`, a function that makes arrays of a dtype; removed in NumPy 2.0."""
+
+    def __missing__(self, dtype: Any) -> Callable[[Any], Any]:
+        return lambda values: np.asarray(values).astype(dtype)
 
 
 def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> np.ndarray:
