@@ -257,3 +257,23 @@ def test_a_report_says_it_too(graph):
     codes = [row["code"] for row in report["warnings"]]
     assert codes.count("GMP120") == codes.count("GMP121") == 1
     assert codes.count("GMP102") == 6
+
+
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize(
+    "how, said", [("beside", True), ("grouped", False), ("apart", False), ("counted", False)]
+)
+def test_a_count_of_steps_beside_the_training_op(graph, how, said, resource):
+    with tf.variable_scope("", use_resource=resource):
+        step = tf.train.get_or_create_global_step()
+        x, y = vectors()
+        train = tf.train.AdamOptimizer(0.01).minimize(loss_of(x, y))
+    count = tf.assign_add(step, 1, name="count")
+    if how == "grouped":
+        train, count = tf.group(train, count), tf.no_op()
+    fetches = [train] if how == "apart" else [train, count]
+    with graphmp.Session(count_skipped_steps=how == "counted") as session:
+        session.run(tf.global_variables_initializer())
+        session.run(fetches, {x: VECTORS, y: TARGETS})
+    found = [row for row in known_live_graph(graph).converted.warnings if row["code"] == "GMP112"]
+    assert [row["node"] for row in found] == (["count"] if said else [])

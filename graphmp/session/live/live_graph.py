@@ -14,6 +14,7 @@ from graphmp.config import Config
 from graphmp.graph.edit.mark import differing, read_session_mark
 from graphmp.rewrite.decisions import decided as placed
 from graphmp.rewrite.pipeline import Solver
+from graphmp.session.live.beside import counted_beside
 from graphmp.session.live.export import as_built, left_by_others
 from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.later import followed
@@ -285,7 +286,7 @@ class LiveGraph(Owner):
         late = [op for op in ops if not self.nodes.knows(op.name)]
         trained = [op for op in late if found[op]]
         if trained and not self.gave_up and not self._keeps_float32:
-            self._try_to_convert(trained)
+            self._try_to_convert(trained, ops)
         if not any(found.values()) and not self.fate.by_hand:
             self.fate.by_hand = trained_by_hand(ops[0].graph, ops) if ops else ""
             if self.fate.by_hand:
@@ -313,16 +314,16 @@ class LiveGraph(Owner):
         self._added |= nodes.added
         return made._replace(nodes=nodes)
 
-    def _try_to_convert(self, trained: List[Any]) -> None:
+    def _try_to_convert(self, trained: List[Any], ops: Sequence[Any]) -> None:
         self.fate.converted = True
         try:
-            self._convert(trained)
+            self._convert(trained, ops)
         except Exception as error:
             self.gave_up = self.observer.failed(error)
             if not self.gave_up:
                 raise
 
-    def _convert(self, trained: List[Any]) -> None:
+    def _convert(self, trained: List[Any], ops: Sequence[Any]) -> None:
         graph = self._graph()
         assert graph is not None  # a run of it is in progress
         before = self.converted
@@ -331,7 +332,7 @@ class LiveGraph(Owner):
             self._left = left_by_others(graph, trained)
             self._added |= self._left
         self.variants, self._savers = {}, {}
-        made = self._made(self._runs, self.config, self.debug, placed, before, trained)
+        made = self._made(self._runs, self.config, self.debug, placed, before, trained, ops)
         as_it_is = made.record.left_as_it_is
         if before is None and not as_it_is and (self._left or trained_before):
             flags = differing(trained_before, self.config) if trained_before else None
@@ -351,6 +352,7 @@ class LiveGraph(Owner):
         solve: Solver,
         earlier: Optional[LiveConversion] = None,
         trained: Sequence[Any] = (),
+        ops: Sequence[Any] = (),
     ) -> LiveConversion:
         """A new conversion, with both graphs, which `variants` doesn't keep."""
         graph = self._graph()
@@ -359,6 +361,9 @@ class LiveGraph(Owner):
         self._savers[variant] = LateSavers(graph, config, made.record, made.nodes)
         self._added |= made.nodes.added
         if variant == self._runs:
+            beside = counted_beside(graph, trained, ops, config)
+            made.record.warnings.extend(beside)
+            made = made._replace(warnings=[*made.warnings, *beside])
             self._report(made)
         fitted = self._fitted(variant, made._replace(original=None, meta_graph=None), [])
         self.variants[variant] = fitted
