@@ -276,4 +276,4 @@ def test_a_count_of_steps_beside_the_training_op(graph, how, said, resource):
         session.run(tf.global_variables_initializer())
         session.run(fetches, {x: VECTORS, y: TARGETS})
     found = [row for row in known_live_graph(graph).converted.warnings if row["code"] == "GMP112"]
-    assert [row["node"] for row in found] == (["count"] if said else [])
+    assert len(found) == said
