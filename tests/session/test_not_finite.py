@@ -121,7 +121,7 @@ CASES = [
     (["--loss_scale_initial=2147483648", "--loss_scale_min=524288"], "train", "1 " * 14, [
         "step 1: a gradient of loss overflowed at loss scale 2.14748e+09; step skipped, scale lowered to 1.07374e+09",
         "10 steps in a row skipped: the gradients of loss are not finite, the loss scale is still too large. "
-        "The scale, 2.09715e+06 now, is lowered after each of them; start lower: --loss_scale_initial=32768",
+        "The scale, 2.09715e+06 now, is lowered after each of them; start lower: --loss_scale_initial=524288",
         "13 steps in a row skipped: the gradients of loss are not finite, also at loss scale 524288, the lowest. " + BELOW % 524288 + LOOK,
     ]),
     (["--loss_scale_initial=524288", "--loss_scale_min=524288"], "train", "1", [

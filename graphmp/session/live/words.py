@@ -48,9 +48,8 @@ class Words:
             again = "Start again from what was good, with %s" % self._scale_that_skips(step)
             return again if step.overflow else "%s. %s" % (again, self.look(step))
         if not step.hopeless:
-            initial = self._option(
-                "loss_scale_initial", min(Config.loss_scale_initial, step.lowered)
-            )
+            lower = max(step.floor, min(Config.loss_scale_initial, step.lowered))
+            initial = self._option("loss_scale_initial", lower)
             return "The scale, %g now, is lowered after each of them; start lower: %s" % (
                 step.lowered,
                 initial,
