@@ -122,7 +122,7 @@ else:
             session.run("train", {"x:0": X})
         saver.save(session, "old", write_meta_graph=False)
         meta_graph = tf.train.export_meta_graph(saver_def=saver.saver_def)
-        meta_graph.graph_def.CopyFrom(session.graph.as_graph_def(add_shapes=True))
+        meta_graph.graph_def.CopyFrom(session.graph._as_graph_def(add_shapes=True)[0])
         meta_graph.collection_def.pop("graphmp_session", None)
         with open("old.meta", "wb") as file:
             file.write(meta_graph.SerializeToString())
