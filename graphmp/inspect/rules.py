@@ -51,6 +51,9 @@ RULES = {
     reason.UNLISTED: "ops on no list compute in float32",
     reason.UPDATE: "clips, norms and optimizers, behind the gradients, compute in float32",
     reason.USER_RULE: "a flag of the conversion says so",
-    reason.VARIABLE: "variables keep their dtype, and so does what reads or defines them",
+    reason.VARIABLE: (
+        "variables keep their dtype, and so does what reads or defines them, or hands a value on "
+        "to a write"
+    ),
 }
 UNPAINTED = "--compute_dtype=float32 changes no dtype: such a conversion scales and clips alone"

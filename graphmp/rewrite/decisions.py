@@ -8,9 +8,12 @@ from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optio
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.shapes.shapes import with_inferred_shapes
+from graphmp.graph.state.carried import Carried
 from graphmp.graph.state.late_reads import late_reads
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
+from graphmp.naming import SCOPE
+from graphmp.policy.op_sets import MERGES, SELECTS, SWITCHES
 from graphmp.policy.reason import MEASURED, Reason
 from graphmp.rewrite import pins, ranges
 from graphmp.rewrite.calibration import overflowed
@@ -27,6 +30,8 @@ from graphmp.scaling.insertion.moved_gradients import under_its_name
 from graphmp.scaling.losses.allreduce import with_reduces
 from graphmp.scaling.plan.graph_plan import LOSS
 from graphmp.tuning.given import predicted
+
+_GATES = SWITCHES | MERGES | SELECTS
 
 
 class Decisions(NamedTuple):
@@ -160,15 +165,31 @@ def _typed(problem: Problem) -> TypedGraph:
             (scope, {name for node in nodes for name in under_its_name(graph.view, node)})
             for scope, nodes in plan.unnamed.items()
         )
-    if body.function is None:
-        graph.joined = problem.plan.joined
-        state = State(problem.meta_graph, graph.view, problem.op_defs.get)
-        graph.late = late_reads(graph.view, state)
-        graph.trainable = state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
     graph.idle = idle_nodes(graph.view, scopes.values())
     graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
+    graph.joined = problem.plan.joined if body.function is None else frozenset()
     graph.gradients = {name for nodes in scopes.values() for name in nodes} | graph.joined
+    if body.function is None:
+        state = State(problem.meta_graph, graph.view, problem.op_defs.get)
+        graph.late = late_reads(graph.view, state)
+        graph.carried = _carried(graph, state, problem.policy.allow)
+        graph.trainable = state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
     return graph
+
+
+def _carried(graph: TypedGraph, state: State, allow: AbstractSet[str]) -> AbstractSet[str]:
+    """Nodes between a variable's value and a write that takes it, also through an inserted gate."""
+    nodes = graph.view.nodes
+
+    def taken(write: str) -> AbstractSet[str]:
+        gates = graph.view.traced(
+            (port.node for port in graph.view.inputs(write)),
+            lambda name: name.startswith(SCOPE + "/") and nodes[name].op in _GATES,
+        )
+        return {port.node for each in (write, *gates) for port in graph.view.inputs(each)}
+
+    models = {name for name, node in nodes.items() if node.op in allow}
+    return Carried(graph.view, state, graph.gradients, models, taken).nodes()
 
 
 def _fetched(problem: Problem, graph: TypedGraph, allow: AbstractSet[str]) -> Dict[str, Reason]:

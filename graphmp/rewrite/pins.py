@@ -14,6 +14,8 @@ Rules in order; the first that applies is the reason.
 7. Look-ups in a variable: the rows are cast, not the table, unless the rows are known to be far
    larger.
 8. Update math: descendants of gradients outside gradient code (clips, norms, averages, optimizers).
+9. Values that go from a variable to a write, element by element (`graph/state/carried.py`): weights
+   to which a network's result is added, also where a matmul reads them.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ _FLOW = Reason(FLOW, "orders the operations on a TensorArray")
 _OWN = Reason(LOSS_SCALE, "computes in float32")
 _OWN_CAST = Reason(OWN_CAST, "the model casts here itself")
 _MEMORY = Reason(VARIABLE, "hands on a variable that is written before it is read")
+_CARRIED = Reason(VARIABLE, "hands the value of a variable on to a write")
 _STATISTICS = Reason(STATISTICS, "a normalisation keeps its mean and variance in float32")
 _UPDATE = Reason(UPDATE, "computes in float32 on gradients")
 _SMALL_TABLE = 8  # a table may be cast itself if a look-up's result is this many times larger
@@ -101,6 +104,7 @@ def pin(
             or (_OWN_CAST if _is_own_cast(graph, number) else None)
             or _look_up(graph, unit.node)
             or (_UPDATE if unit.node in updates else None)
+            or (_CARRIED if _is_carried(graph, number) else None)
         )
         if reason is not None:
             pins[number] = reason
@@ -288,6 +292,11 @@ def _flow(graph: TypedGraph) -> AbstractSet[str]:
 def _is_flow(graph: TypedGraph, port: Port) -> bool:
     """Whether an output of a TensorArray op is its flow: a float without a type attribute."""
     return graph.writer(port) == FIXED
+
+
+def _is_carried(graph: TypedGraph, number: int) -> bool:
+    """Whether a value goes from a variable to a write; constants have rules of their own."""
+    return graph.units[number].node in graph.carried and graph.node(number).op != "Const"
 
 
 def _is_own_cast(graph: TypedGraph, number: int) -> bool:

@@ -71,6 +71,7 @@ class TypedGraph:
         joined: nodes that pass gradients to all-reduces which may run in half, and these.
         forward: the forward nodes of gradient code without telling names.
         late: reads of variables that come after a write.
+        carried: nodes between a variable's value and a write that takes it, element by element.
         trainable: the trainable variables; None if unknown.
     """
 
@@ -98,6 +99,7 @@ class TypedGraph:
         self.joined: AbstractSet[str] = frozenset()
         self.forward: Mapping[str, str] = {}
         self.late = late_reads.NONE
+        self.carried: AbstractSet[str] = frozenset()
         self.trainable: Optional[AbstractSet[str]] = None
         self._layouts: Dict[str, _Layout] = {}
         self._first: Dict[str, int] = {}

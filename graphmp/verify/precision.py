@@ -21,7 +21,6 @@ from typing import (
     AbstractSet,
     Callable,
     Dict,
-    FrozenSet,
     Iterable,
     Iterator,
     Mapping,
@@ -31,6 +30,7 @@ from typing import (
 )
 
 from graphmp.graph.shapes.shapes import recorded_dimensions
+from graphmp.graph.state.carried import ROUNDS, Carried
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.order import whole_order
@@ -38,41 +38,16 @@ from graphmp.graph.structure.values import is_one
 from graphmp.graph.structure.view import Port
 from graphmp.once import once
 from graphmp.policy.dtypes import FLOAT32, INT32, INT64
-from graphmp.policy.op_sets import EXITS, READS, RESTORES, SAVES, VARIABLE_OPS
+from graphmp.policy.op_sets import READS, RESTORES, SAVES, VARIABLE_OPS
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
 from graphmp.verify.erase import Erasure
 from graphmp.verify.gates import Gate
 from graphmp.verify.sides import Fault, Sides
 
-_ARITHMETIC = frozenset(
-    [
-        *(
-            "Abs",
-            "Add",
-            "AddN",
-            "AddV2",
-            "Cast",
-            "Div",
-            "DivNoNan",
-            "Maximum",
-            "Minimum",
-            "Mul",
-            "Neg",
-            "Pow",
-            "RealDiv",
-            "Reciprocal",
-        ),
-        *("Rsqrt", "Sign", "Sqrt", "Square", "SquaredDifference", "Sub"),
-    ]
-)
-_ROUNDS = _ARITHMETIC - {"Abs", "Cast", "Maximum", "Minimum", "Neg", "Sign"}
 _OF_TERMS = frozenset(("Add", "AddN", "AddV2", "Cast", "Identity", "Mul", "Sub"))
 _REDUCTIONS = frozenset(("L2Loss", "Mean", "Prod", "Sum"))
 _MOVES = KEEPS_VALUES | {"Cast"}
-_BY_ELEMENT = (
-    KEEPS_VALUES | READS | _ARITHMETIC
-) - EXITS  # a loop is a model: it may have no iterations
 
 
 class Precision:
@@ -175,29 +150,11 @@ class Precision:
 
     def _unscaled(self) -> Iterator[Fault]:
         starts = {*self._clipped, *(port.node for port in self._erasure.divisions())}
-        taken = self._between(starts, self._writes, self._is_outside)
+        taken = self._between(starts, self._carried.is_outside)
         yield from self._found(taken, "between a division by a loss scale, or a clip, and a write")
 
-    def _is_outside(self, name: str) -> bool:
-        """Whether a node is no gradient code, or only copies or adds up its results."""
-        return name not in self._gradients or self._after.nodes[name].op in ("AddN", "Identity")
-
     def _of_state(self) -> Iterator[Fault]:
-        variables: Dict[str, Set[str]] = {}
-        for name in self._writes:
-            for variable in self._sides.after.state.written(name):
-                variables.setdefault(variable, set()).add(name)
-        sources = {
-            name
-            for name, node in self._after.nodes.items()
-            if node.op in VARIABLE_OPS or node.op == "Const"
-        }
-        apart = {name for name in self._after.nodes if not self._by_element(name)} - sources
-        mixed = self._after.descendants(apart, control=False)
-        taken = self._between(sources, self._writes, lambda name: name not in mixed)
-        taken |= self._between(self._counted, self._writes, self._by_element)
-        for variable, writes in variables.items():
-            taken |= self._between({variable}, writes, self._by_element, self._models)
+        taken = self._between(self._counted, self._carried.by_element) | self._carried.nodes()
         yield from self._found(taken, "between a variable's value and a write that takes it")
 
     def _of_counts(self) -> Set[str]:
@@ -205,7 +162,7 @@ class Precision:
         return {
             name
             for name in self._counted
-            if self._before.nodes[name].op in _ROUNDS or self._is_cast_up(name)
+            if self._before.nodes[name].op in ROUNDS or self._is_cast_up(name)
         }
 
     def _is_cast_up(self, name: str) -> bool:
@@ -222,45 +179,28 @@ class Precision:
     def _counted(self) -> Set[str]:
         return _made_of_counts(self._sides)
 
-    def _by_element(self, name: str) -> bool:
-        return self._after.nodes[name].op in _BY_ELEMENT and self._is_outside(name)
+    def _between(self, starts: AbstractSet[str], through: Callable[[str], bool]) -> Set[str]:
+        """The nodes on data paths between some nodes and writes, where `through` holds.
 
-    def _between(
-        self,
-        starts: AbstractSet[str],
-        ends: AbstractSet[str],
-        through: Callable[[str], bool],
-        stops: Optional[AbstractSet[str]] = None,
-    ) -> Set[str]:
-        """The nodes on data paths between some nodes and others, where `through` holds.
-
-        Not through `stops`, by default a model and what reads one, or a write.
+        Not through a model and what reads one, or a write.
         """
-        stops = self._stops if stops is None else stops
-        ahead = self._after.followed(
-            starts, lambda name: name in starts or (name not in stops and through(name))
-        )
-        taken = (port.node for name in ends for port in self._taken(name))
-        return self._after.traced(taken, ahead.__contains__)
+        return self._carried.between(starts, self._sides.after.state.writes, through, self._stops)
 
-    def _taken(self, name: str) -> Iterable[Port]:
+    @once
+    def _carried(self) -> Carried:
+        steps = (name for name, step in self._erasure.steps.items() if step is not None)
+        models = frozenset((*steps, *self._products))
+        return Carried(self._after, self._sides.after.state, self._gradients, models, self._taken)
+
+    def _taken(self, name: str) -> Iterable[str]:
         """The inputs of a write and of its gates."""
-        return [*self._after.inputs(name), *(gate.value for gate in self._gates.get(name, ()))]
+        gates = [gate.value for gate in self._gates.get(name, ())]
+        return [port.node for port in (*self._after.inputs(name), *gates)]
 
     @once
     def _gradients(self) -> AbstractSet[str]:
         """Gradient code."""
         return gradient_nodes(self._before)
-
-    @once
-    def _writes(self) -> AbstractSet[str]:
-        return frozenset(self._sides.after.state.writes)
-
-    @once
-    def _models(self) -> FrozenSet[str]:
-        """Writes, matmuls and convolutions, and products with a scale."""
-        steps = (name for name, step in self._erasure.steps.items() if step is not None)
-        return frozenset((*self._writes, *steps, *self._products))
 
     @once
     def _products(self) -> Sequence[str]:
@@ -270,12 +210,12 @@ class Precision:
 
     @once
     def _stops(self) -> AbstractSet[str]:
-        """The same, and consumers of matmuls and convolutions.
+        """Where carried values end, and consumers of matmuls and convolutions.
 
         Consumers count also behind nodes that only move values.
         """
         moved = self._moved(self._products)
-        return self._models.union(
+        return self._carried.ends | frozenset(
             consumer.node for name in moved for consumer in self._after.consumers(name)
         )
 

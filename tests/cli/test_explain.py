@@ -200,8 +200,8 @@ def test_a_flag_does_what_it_says(folder, capsys, node):
         (
             "query",
             (
-                "variables keep their dtype, and so does what reads or defines them; no flag"
-                " changes that"
+                "variables keep their dtype, and so does what reads or defines them, or hands a"
+                " value on to a write; no flag changes that"
             ),
         ),
         ("query/read", "float32, variable: "),

@@ -125,6 +125,24 @@ def test_a_weight_in_the_model_that_grows_with_the_steps(use_resource):
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("name", ["biased", "bent", "new"])
+def test_a_new_value_that_is_made_of_the_old_one(name):
+    with tf.Graph().as_default():
+        kept = tf.get_variable("kept", [8, 8], trainable=False)
+        x, weights = tf.placeholder(tf.float32, [8, 8]), tf.get_variable("weights", [8, 8])
+        biased = tf.nn.bias_add(kept, tf.reduce_mean(tf.matmul(x, weights), 0), name="biased")
+        new = tf.add(tf.nn.relu(biased, name="bent"), 0.1, name="new")
+        loss = tf.nn.l2_loss(tf.matmul(tf.matmul(x, new), weights))
+        with tf.control_dependencies([tf.train.GradientDescentOptimizer(0.1).minimize(loss)]):
+            tf.assign(kept, new)
+        graph = tf.train.export_meta_graph()
+    right = converted(graph)
+    assert types(graph, right).verdict == "proved"
+    found = types(graph, in_half(right, name))
+    assert found.verdict == "failed" and CASES["step"] in found.text
+
+
+@pytest.mark.unit
 def test_behind_a_clip_alone(original):
     graph = converted(original, loss_scale="none", clip_norm=1.0)
     assert "between a division" in types(original, in_half(graph, "shrunk")).text
