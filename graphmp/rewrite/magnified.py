@@ -5,9 +5,10 @@ the inverse of a matrix that is nearly singular. From what such an op reads (`po
 walk goes upstream. What steers an op has rules of its own, by which its layer is float32, too
 (`positions.py`).
 
-1. A layer, an allow op that reads both a trainable variable and something else, stays half and ends
-   the walk: its result is learned as it is rounded. So do its bias and the clear ops behind it. In
-   a function's body an argument may be a variable.
+1. A layer, an allow op that reads both learned weights and something else (`learned.py`), stays
+   half and ends the walk: its result is learned as it is rounded. So do its bias and the clear ops
+   behind it. Where a matrix is factored or inverted, weights that are computed make no layer: they
+   are places of a kernel over its length scales.
 2. Any other allow op is float32, and the walk goes on: products of positions with frequencies or a
    camera's matrix, of a kernel, of a covariance.
 3. A bounded op is float32 and ends the walk. Any other op is float32, and the walk goes on.
@@ -20,7 +21,7 @@ to the other rules.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, List, Optional, Set
+from typing import AbstractSet, Dict, List, Optional, Set, Tuple
 
 from graphmp.graph.state.state import variable_behind
 from graphmp.graph.structure.view import Port
@@ -31,12 +32,13 @@ from graphmp.policy.reason import CLEAR, MAGNIFIED, Reason
 from graphmp.policy.traits import (
     BIAS_ADDS,
     BOUNDED,
+    FACTORS,
     FORGETS_SIZES,
     FORGETS_VALUES,
-    KEEPS_VALUES,
     MAGNIFIES,
     NEEDS_RANGE,
 )
+from graphmp.rewrite.learned import Layers
 from graphmp.rewrite.units import TypedGraph
 
 _EXPONENTIALS = {"Exp", "Expm1"}
@@ -55,10 +57,11 @@ def magnified(
     """
     found: Dict[int, Reason] = {}
     seen: Set[str] = set()
+    layers = [Layers(graph, trainable, changed) for changed in (False, True)]
     # The logarithm in a power's gradient by its constant exponent is computed, but not used.
     used = [name for name in graph.view.nodes if name not in graph.unread]
-    for name in sorted(used, key=lambda n: graph.view.nodes[n].op in NEEDS_RANGE):
-        waiting, is_range = _magnifies(graph, name), graph.view.nodes[name].op in NEEDS_RANGE
+    for name in sorted(used, key=lambda n: _turn(graph.view.nodes[n].op)):
+        waiting, (is_range, no_matrix) = _magnifies(graph, name), _turn(graph.view.nodes[name].op)
         words = _WORDS[is_range] % (name, graph.view.nodes[name].op)
         while waiting:
             port = waiting.pop()
@@ -66,7 +69,7 @@ def magnified(
             if unit < 0 or port.node in seen or op in FORGETS_VALUES | FORGETS_SIZES:
                 continue
             seen.add(port.node)
-            if _is_of_layer(graph, policy, port.node, trainable):
+            if _is_of_layer(graph, policy, port.node, layers[no_matrix]):
                 continue
             if op in policy.allow or not is_range:
                 found[unit] = Reason(MAGNIFIED, words, name)
@@ -83,43 +86,28 @@ def _behind_products(graph: TypedGraph, policy: Policy) -> AbstractSet[str]:
     return graph.view.followed(products, lambda name: nodes[name].op not in FORGETS_VALUES)
 
 
+def _turn(op: str) -> Tuple[bool, bool]:
+    """Whether an op needs range, and whether it factors no matrix; what keeps most goes first."""
+    return op in NEEDS_RANGE, op not in FACTORS
+
+
 def _magnifies(graph: TypedGraph, name: str) -> List[Port]:
     """The tensors whose rounding a node magnifies."""
     node = graph.view.nodes[name]
     is_whole = node.op == "Cast" and node.attr["DstT"].type in (INT32, INT64)
-    is_one = is_whole or node.op in MAGNIFIES | NEEDS_RANGE
+    is_one = is_whole or node.op in FACTORS | MAGNIFIES | NEEDS_RANGE
     return list(graph.view.inputs(name)) if is_one else []
 
 
-def _is_of_layer(
-    graph: TypedGraph, policy: Policy, name: str, trainable: Optional[AbstractSet[str]]
-) -> bool:
+def _is_of_layer(graph: TypedGraph, policy: Policy, name: str, layers: Layers) -> bool:
     """Whether a node is a layer, or only adds its bias, bends or moves what a layer gives."""
     while True:
         op = graph.view.nodes[name].op
         if op in policy.allow:
-            return _is_layer(graph, name, trainable)
+            return layers.is_layer(name)
         read = [port for port in graph.view.inputs(name) if graph.writer(port) >= 0]
         others = [port for port in read if not variable_behind(graph.view, port.node)]
         adds_bias = op in BIAS_ADDS or (op in SUMS and len(others) < len(read))
         if len(others) != 1 or not (adds_bias or policy.category(op) == CLEAR):
             return False
         name = others[0].node
-
-
-def _is_layer(graph: TypedGraph, name: str, trainable: Optional[AbstractSet[str]]) -> bool:
-    """Whether an allow op reads a trainable variable and something else."""
-    read = [port for port in graph.view.inputs(name) if graph.writer(port) >= 0]
-    learned = [_is_learned(graph, port, trainable) for port in read]
-    return any(learned) and not all(learned)
-
-
-def _is_learned(graph: TypedGraph, port: Port, trainable: Optional[AbstractSet[str]]) -> bool:
-    """Whether a tensor is a trainable variable's value, or a function's argument."""
-    source = graph.view.behind(port, KEEPS_VALUES).node
-    variable = variable_behind(graph.view, source)
-    if variable is not None:
-        return trainable is None or variable in trainable
-    inputs = graph.view.inputs(source)
-    names = [source, *(port.node for port in inputs[:1])]
-    return any(graph.view.nodes[each].op == "_Arg" for each in names)
