@@ -16,6 +16,7 @@ from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.shapes.shapes import recorded_dimensions
 from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
@@ -28,6 +29,7 @@ from graphmp.verify.formulas import (
     mentioned,
     said_finite,
 )
+from graphmp.verify.multiples import multiples
 from graphmp.verify.sides import Fault
 from graphmp.verify.skips_by_value import SkipsByValue
 from graphmp.verify.sums import SumSteps
@@ -104,12 +106,13 @@ class Skips:
     def _fed(self) -> Iterator[Port]:
         """Placeholders fed with gradients.
 
-        Those that flags check, and those that update kernels read.
+        Those that flags check, and those that update kernels read. A gradient has the shape of its
+        variable: a scalar is a rate, a decay or a norm, unless a variable is one.
         """
         yield from (
             port for port in self._checked() if self._view.nodes[port.node].op in PLACEHOLDERS
         )
-        taken: Dict[FrozenSet[Port], List[Port]] = {}
+        taken: Dict[FrozenSet[Port], List[str]] = {}
         for name, flag in self._flags.items():
             slot = (
                 self._gradient(name)
@@ -117,9 +120,19 @@ class Skips:
                 else -1
             )
             if slot >= 0:
-                taken.setdefault(said_finite(flag), []).append(self._view.inputs(name)[slot])
-        for said, ports in taken.items():
-            yield from self._placeholders_behind(ports, said)
+                taken.setdefault(said_finite(flag), []).append(name)
+        for said, names in taken.items():
+            has_scalars = any(map(self._writes_scalar, names))
+            ports = [self._view.inputs(name)[self._gradient(name)] for name in names]
+            for port in self._placeholders_behind(ports, said):
+                if has_scalars or recorded_dimensions(self._view.nodes[port.node], 0, -1) != []:
+                    yield port
+
+    def _writes_scalar(self, name: str) -> bool:
+        """Whether a write changes a variable that is a scalar, or may be one."""
+        written = self._sides.after.state.written(name)
+        ranks = [len(self._view.nodes[each].attr["shape"].shape.dim) for each in written]
+        return not all(ranks) or not ranks
 
     def _checked(self) -> FrozenSet[Port]:
         return frozenset().union(*(scale.checked for scale in self._scales.dynamic))
@@ -128,9 +141,10 @@ class Skips:
         op_defs = self._sides.after.op_defs
         return op_defs.slot_named(self._view.nodes[name].op, "grad", "delta")
 
-    def _placeholders_behind(self, ports: List[Port], stops: AbstractSet[Port]) -> Iterator[Port]:
-        """The placeholders that outputs depend on, not through others."""
+    def _placeholders_behind(self, ports: List[Port], said: AbstractSet[Port]) -> Iterator[Port]:
+        """The placeholders that outputs depend on, not through checked ones and their multiples."""
         ends, nodes = PLACEHOLDERS | VARIABLE_OPS, self._view.nodes
+        stops = multiples(self._sides, said)
         behind = reached(
             ports,
             lambda port: () if nodes[port.node].op in ends else self._view.inputs(port.node),
