@@ -320,12 +320,16 @@ class _Planner:
 
     @once
     def _ends(self) -> List[str]:
-        """Nodes without readers that may be run."""
+        """Nodes without readers that may be run.
+
+        TensorFlow refuses to fetch what is inside a branch of a conditional.
+        """
         view = self._graph.view
         return [
             name
             for name in view.nodes
-            if not view.consumers(name)
+            if name not in self._graph.conditions
+            and not view.consumers(name)
             and not view.control_consumers(name)
             # An assignment to a resource variable is followed by a read that is mostly unused.
             and not self._graph.state.variable(name)
