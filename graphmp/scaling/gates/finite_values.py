@@ -6,7 +6,7 @@ Small values of one device are tested as one: on a GPU each test would be two ke
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -30,6 +30,7 @@ class FiniteValues:
         self._own: Dict[Value, Port] = {}
         self._finite: Dict[Tuple[str, ...], Port] = {}
         self._both: Dict[Tuple[Port, Port], Port] = {}
+        self._outside: Dict[Tuple[Port, Port, int], Port] = {}
         self._constants: Dict[str, Port] = {}
 
     def both(self, flag: Port, finite: Port, beside: str) -> Port:
@@ -54,6 +55,63 @@ class FiniteValues:
             flags += self._flags(key[len(known) :])
             self._finite[key] = flags[0] if len(flags) == 1 else self._all(flags, key[0])
         return self._finite[key]
+
+    def for_write(self, name: str, groups: Sequence[Tuple[str, ...]]) -> Port:
+        """Whether all values of several groups are finite, of which the first is a write's own.
+
+        Those of another group that lie in a branch count where that is taken.
+        """
+        flag = self.all_finite(groups[0])
+        for group in groups[1:]:
+            flag = self.both(flag, self._seen_from(name, group), name)
+        return flag
+
+    def _seen_from(self, name: str, group: Tuple[str, ...]) -> Port:
+        """A flag on the sides of conditionals of a write; true where its values don't exist.
+
+        As `carried.alive`.
+        """
+        graph, flag = self._writes.graph, self.all_finite(group)
+        values = [
+            graph.view.inputs(other)[slot]
+            for other in group
+            for slot in graph.floats_written(other)
+        ]
+        sides = frozenset().union(*map(graph.sides, values))
+        left = sides - graph.conditions.get(name, frozenset())
+        order = sorted(left, key=lambda side: (len(graph.sides(side[0])), side))  # outermost first
+        for place in reversed(range(len(order))):
+            predicate, side = order[place]
+            around = [each for each in order[:place] if each not in graph.sides(predicate)]
+            key = (flag, predicate, side)
+            if key not in self._outside:
+                self._outside[key] = self._alive(flag, predicate, side, around, group[0])
+            flag = self._outside[key]
+        return flag
+
+    def _alive(
+        self, flag: Port, predicate: Port, side: int, around: Iterable[Tuple[Port, int]], by: str
+    ) -> Port:
+        """A flag that exists on one side of a conditional; on the other it is true.
+
+        Args:
+            flag: the flag.
+            predicate: the conditional's predicate.
+            side: the side.
+            around: further sides that the flag requires and the predicate doesn't.
+            by: a write, on whose device the nodes are.
+        """
+        add, scope, value = self._writes.add, OWN_SCOPE + "/in_branch", predicate
+        for outer, its in around:
+            taken = add(scope + "/taken", "Switch", [value, outer], by, FINITE, T=BOOL)
+            value = Port(taken.node, its)
+        switch = add(scope + "/switch", "Switch", [value, predicate], by, FINITE, T=BOOL)
+        if side:
+            other = add(scope + "/true", "LogicalNot", [switch], by, FINITE)
+        else:
+            other = add(scope + "/true", "Identity", [Port(switch.node, 1)], by, FINITE, T=BOOL)
+        count = tf.AttrValue(i=2)
+        return add(scope + "/alive", "Merge", [flag, other], by, FINITE, T=BOOL, N=count)
 
     def each(self, name: str, slot: int) -> Port:
         """Whether each element that a write takes by an input is finite."""

@@ -14,7 +14,7 @@ Nothing else may be missing in a skipped step.
 
 from __future__ import annotations
 
-from typing import List, Tuple
+from typing import List, Sequence, Tuple
 
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.state.quiet import quiet_branch
@@ -58,13 +58,17 @@ class GateInsertion:
         """Gate a write by a flag, a scalar bool."""
         self._gate(name, flag, "%s/skip/%s" % (flag.node.rsplit("/", 1)[0], name), _SELECTED)
 
-    def by_flag_and_value(self, name: str, flag: Port, names: Tuple[str, ...]) -> None:
-        """Gate a write by a flag, and by whether all values that some writes take are finite."""
-        self.by_flag(name, self._finite.both(flag, self._finite.all_finite(names), name))
+    def by_flag_and_value(self, name: str, flag: Port, groups: Sequence[Tuple[str, ...]]) -> None:
+        """Gate a write by a flag, and by whether all values that groups of writes take are finite.
 
-    def by_value(self, name: str, names: Tuple[str, ...]) -> None:
-        """Gate a write by whether all values that some writes take are finite."""
-        self._gate(name, self.all_finite(names), "%s/%s" % (OWN_SCOPE, name), FINITE)
+        The first group is its own; others may lie in branches in which it doesn't.
+        """
+        self.by_flag(name, self._finite.both(flag, self._finite.for_write(name, groups), name))
+
+    def by_value(self, name: str, groups: Sequence[Tuple[str, ...]]) -> None:
+        """Gate a write by whether all values that groups of writes take are finite; the same."""
+        flag = self._finite.for_write(name, groups)
+        self._gate(name, flag, "%s/%s" % (OWN_SCOPE, name), FINITE)
 
     def all_finite(self, names: Tuple[str, ...]) -> Port:
         """Whether all values that some writes take are finite; before any of them is gated."""

@@ -62,10 +62,11 @@ def gate(
     for names in sorted(set(plan.by_value.values()), key=lambda names: (len(names), names)):
         gates.all_finite(names)
     for name, names in plan.by_value.items():
+        groups = [names, *plan.elsewhere.get(name, ())]
         if name in outside:
-            gates.by_flag_and_value(name, flags[name], names)
+            gates.by_flag_and_value(name, flags[name], groups)
         else:
-            gates.by_value(name, names)
+            gates.by_value(name, groups)
     for name in plan.in_loops:
         gates.in_loop(name)
     for name in _histograms(graph):

@@ -16,8 +16,9 @@ For each write except initialisers, the first rule that applies counts.
    - writes that are waited for together with such a write ahead of the flag.
 
    If the flag depends on one of them, or something else runs one too, all of the loss depend on
-   these values alone: they are written together (`joint_writes.py`). In a while loop each depends
-   on its own values. Outside of steps a write depends on its values if it descends from a matmul or
+   these values alone: they are written together (`joint_writes.py`). A write of values that others
+   wrote before in a branch depends on theirs too. In a while loop each depends on its own values.
+   Outside of steps a write depends on its values if it descends from a matmul or
    convolution, or is one of UPDATE_OPS.
 5. Writes that run after an update (beta powers, step counters, zeroed sums), or before or beside it
    and never without it (variables that sparse Adam decays; parts of one train op; not metrics,
@@ -35,6 +36,7 @@ computed: a step that first goes uphill, and then downhill from there, is one st
 
 from __future__ import annotations
 
+import collections
 from types import MappingProxyType
 from typing import (
     AbstractSet,
@@ -84,6 +86,8 @@ class SkipPlan(NamedTuple):
         within: for each loss the indices of those whose flags it requires too.
         handling: the writes of the model's own handling of gradients that aren't finite.
         told: other writes that go on in a skipped step, and are to be warned of, with the reason.
+        elsewhere: for a write by value, further groups of writes by value, in branches in which it
+            isn't: their values must be finite, too, where these branches are taken.
     """
 
     by_loss: Dict[str, FrozenSet[int]]
@@ -93,6 +97,7 @@ class SkipPlan(NamedTuple):
     within: List[List[int]]
     handling: AbstractSet[str] = frozenset()
     told: Mapping[str, str] = MappingProxyType({})
+    elsewhere: Mapping[str, Sequence[Tuple[str, ...]]] = MappingProxyType({})
 
 
 def plan_skips(
@@ -175,7 +180,7 @@ class _Planner:
         )
         self._decide(plan, batch)
         self._list_others(plan)
-        return plan._replace(told=self._told(plan))
+        return plan._replace(told=self._told(plan), elsewhere=self._elsewhere(plan.by_value))
 
     @property
     def _all(self) -> range:
@@ -264,6 +269,30 @@ class _Planner:
             ]
             joined = joint_writes(self._graph, groups, FlagWaits(checked, plan.by_loss))
             plan.by_value.update((name, joined[name]) for name in batch if joined[name])
+
+    def _elsewhere(
+        self, by_value: Mapping[str, Tuple[str, ...]]
+    ) -> Dict[str, List[Tuple[str, ...]]]:
+        """For writes the groups of those in other branches that wrote before what they take."""
+        graph = self._graph
+        found: Dict[str, List[Tuple[str, ...]]] = collections.defaultdict(list)
+        for group in sorted(set(by_value.values()) if graph.conditions else ()):
+            for sides in {graph.conditions.get(name, frozenset()) for name in group}:
+                writes = [
+                    n
+                    for n in group
+                    if graph.conditions.get(n, frozenset()) == sides and graph.floats_written(n)
+                ]
+                behind, values = graph.view.descendants(writes), self._batch.made_of(writes)
+                for name in by_value:
+                    if (
+                        name in behind
+                        and group not in found.get(name, ())
+                        and not sides <= graph.conditions.get(name, frozenset())
+                        and self._batch.takes_any(name, values)
+                    ):
+                        found[name].append(group)
+        return dict(found)
 
     def _list_others(self, plan: SkipPlan) -> None:
         """Writes that happen in skipped steps too."""
