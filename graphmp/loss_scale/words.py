@@ -16,3 +16,7 @@ SHARED = "the steps of several losses run it, and each may run alone: no flag is
 SHARED_BY_VALUE = (
     "the steps of several losses run it: it goes by whether all that is written with it is finite"
 )
+RACED = (
+    "the step also reads its variable after other writes, in no order with this one, which a flag"
+    " would delay"
+)

@@ -157,6 +157,39 @@ def test_what_may_be_fetched_alone_runs_a_write():
     assert (before, after) == ([1], [2])
 
 
+def in_a_race(order):
+    """A step counts, and reads the count after another write.
+
+    `order`: "none", "waits" if the reader waits for the count, "early" if nothing is ahead of it.
+    """
+    _, loss = model()
+    runs, count = (
+        tf.get_variable(n, (), tf.int32, tf.zeros_initializer(), trainable=False)
+        for n in ("runs", "count")
+    )
+    counting = tf.assign_add(count, 1, name="counting")
+    ahead = tf.assign_add(runs, 1, name="running")
+    with tf.control_dependencies({"none": [ahead], "waits": [ahead, counting], "early": []}[order]):
+        rate = (
+            tf.cast(count, tf.float32, name="rate")
+            if order == "early"
+            else tf.where(tf.greater(count, tf.constant(0)), 0.1, 0.2)
+        )
+    step = tf.train.GradientDescentOptimizer(rate).minimize(loss)
+    tf.group(step, counting, ahead, name="train")
+
+
+@pytest.mark.parametrize("order", ["none", "waits", "early"])
+def test_a_count_that_is_read_in_no_order_is_written_as_early_as_it_was(order):
+    found = converted(in_a_race, order)
+    raced = order == "none"
+    (loss,) = found.report["losses"]
+    assert ("counting" in loss["gated"]) is not raced and "running" in loss["gated"]
+    assert [("in no order with this one" in row) for row in told(found)] == [True] * raced
+    before, after = after_an_overflow(found, ["count:0", "last/kernel:0"])
+    assert after[0] == before[0] + raced and np.array_equal(before[1], after[1])
+
+
 def test_by_products(graph):
     """What tf.cond, assertions, lists of numbers and sliced assignments leave unread."""
     v = tf.get_variable("v", [4], use_resource=True)

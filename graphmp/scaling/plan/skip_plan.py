@@ -61,6 +61,7 @@ from graphmp.loss_scale.words import (
     CHECKED,
     COUNTS_ALL,
     COUNTS_SKIPPED,
+    RACED,
     SHARED,
     SHARED_BY_VALUE,
     WHEN_TAKEN,
@@ -143,6 +144,7 @@ class _Planner:
         self._batch = BatchWrites(graph, activations)
         self._handling = [Handling(graph, loss) for loss in losses]
         self._shared: AbstractSet[str] = frozenset()  # by steps, each of which may run alone
+        self._raced: Set[str] = set()
 
     def plan(self) -> SkipPlan:
         handling = {
@@ -172,7 +174,10 @@ class _Planner:
                 )
             elif name not in handling and not self._goes_on(name, numbers):
                 takes = self._batch.takes(name, bool(self._steps_of(name)))
-                (batch if takes else left)[name] = numbers
+                if numbers and not takes and self._is_raced(name):
+                    self._raced.add(name)
+                else:
+                    (batch if takes else left)[name] = numbers
         self._add_second_hand(batch, left)
         self._add_beside(batch, left)
         plan.by_loss.update(
@@ -310,7 +315,7 @@ class _Planner:
             name: why
             for always in plan.always
             for name, why in always.items()
-            if why == SHARED or (why == CHECKED and self._counts_steps(name))
+            if why in (SHARED, RACED) or (why == CHECKED and self._counts_steps(name))
         }
 
     def _why(self, plan: SkipPlan, name: str, number: int) -> str:
@@ -327,9 +332,40 @@ class _Planner:
             return COUNTS_SKIPPED if self._count_skipped_steps else COUNTS_ALL
         if not self._batch.is_global(name):
             return "it writes no global variable: no part of the model's state"
+        if name in self._raced:
+            return RACED
         if name in self._before[number]:
             return CHECKED
         return SHARED if name in self._shared else "something else than training runs it too"
+
+    def _is_raced(self, name: str) -> bool:
+        """Whether a write is early, and a late reader of its variable doesn't wait for it."""
+        view, writes = self._graph.view, set(self._writes)
+        ahead = view.ancestors([name]) - {name}
+        if not ahead.isdisjoint(writes | self._graph.gradients):
+            return False
+        behind = view.descendants([name])
+        readers = {
+            reader
+            for variable in self._graph.state.written(name)
+            for reader in self._readers(variable)
+        }
+        return any(
+            not (view.ancestors([reader]) - {reader, name}).isdisjoint(writes)
+            for reader in readers - behind - ahead - writes
+            if self._steps_of(reader)
+        )
+
+    def _readers(self, variable: str) -> Set[str]:
+        """Nodes that read a variable; those of a reference's copy, which shares its memory."""
+        view = self._graph.view
+        found: Set[str] = set()
+        for reader in (consumer.node for consumer in view.consumers(variable)):
+            if view.nodes[reader].op == "Identity":
+                found.update(consumer.node for consumer in view.consumers(reader))
+            else:
+                found.add(reader)
+        return found
 
     def _never_without(self, numbers: Sequence[int], candidates: List[str]) -> AbstractSet[str]:
         """Writes whose results are used only after updates of some losses.
