@@ -30,6 +30,7 @@ from graphmp.rewrite.placement_by_time import Timed
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.recognise import Recognised
 from graphmp.scaling.insertion.inserted import Inserted
+from graphmp.scaling.losses.idle import IdleCode
 from graphmp.tuning.costs import FLOAT32, OPERATIONS, WHOLE, Costs
 from graphmp.tuning.prediction import Prediction
 from graphmp.wording import plural
@@ -96,7 +97,7 @@ def record(
     painted: Sequence[Notes],
     done: List[Done],
     prediction: Optional[Prediction] = None,
-    idle: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
+    idle: Mapping[str, IdleCode] = MappingProxyType({}),
 ) -> Record:
     """The record of a rewrite.
 
@@ -132,16 +133,21 @@ def record(
     )
 
 
-def _idle(idle: Mapping[str, AbstractSet[str]], half: AbstractSet[str]) -> Iterator[Dict[str, str]]:
+def _idle(idle: Mapping[str, IdleCode], half: AbstractSet[str]) -> Iterator[Dict[str, str]]:
     """Gradient code in half precision that no scale reaches; reported once."""
-    left = [start for start, nodes in idle.items() if nodes & half]
+    left = [start for start, code in idle.items() if code.nodes & half]
+    kept = [start for start in left if idle[start].kept]
     if left:
+        first = (kept or left)[0]
         text = (
-            "gradients that are taken from here train nothing (%s): no scale keeps those below 6e-8"
-            " from vanishing in float16; %s"
+            "no update takes gradients that are taken from here, but %s writes what is made of them"
+            % idle[first].kept
+            if kept
+            else "gradients that are taken from here train nothing"
         )
+        text += " (%s): no scale keeps those below 6e-8 from vanishing in float16; %s"
         calls = plural(len(left), "such call")
-        yield warning("GMP110", left[0], text % (calls, _cure(left)))
+        yield warning("GMP110", first, text % (calls, _cure(left)))
 
 
 def _cure(starts: Sequence[str]) -> str:

@@ -187,6 +187,42 @@ def test_gradients_that_train_nothing_are_said_to_be_unscaled(idle, calls):
     assert said(meta_graph, "GMP110", keep_float32=[rule]) == []
 
 
+def statistics(x, functions):
+    """A trained net, whose updates go by the squares of gradients of a second loss, as in K-FAC."""
+    hidden = tf.matmul(x, tf.get_variable("w", (12, 12)))
+    kept, rate = (
+        tf.get_variable(name, (), initializer=tf.ones_initializer(), trainable=False)
+        for name in ("kept", "rate")
+    )
+
+    def sizes(hidden):
+        return tf.reduce_mean(tf.square(tf.gradients(square(tf.matmul(hidden, hidden)), hidden)[0]))
+
+    size = tf.map_fn(sizes, hidden[None]) if functions else sizes(hidden)
+    with tf.control_dependencies([tf.assign_add(kept, tf.reduce_sum(size), name="keep")]):
+        to_rate = tf.assign(rate, 0.01 / tf.identity(kept))
+    with tf.control_dependencies([to_rate]):
+        step = tf.train.GradientDescentOptimizer(tf.identity(rate))
+    step.minimize(square(hidden), name="train")
+
+
+@pytest.mark.parametrize("functions", [False, True])
+def test_gradients_that_only_a_statistic_takes_are_said_to_be_in_no_update(functions):
+    """What is made of them trains all the same."""
+
+    def build():
+        statistics(tf.placeholder(tf.float32, (12, 12), "x"), functions)
+
+    with control_flow(functions=functions):
+        meta_graph = built(build)
+    (row,) = said(meta_graph, "GMP110", loss_scale=64.0)
+    assert row["message"].startswith(
+        "no update takes gradients that are taken from here, but keep writes what is made of them"
+        " (1 such call): no scale keeps those below 6e-8"
+    )
+    assert row["node"].startswith("library/") is functions
+
+
 def test_gradients_that_a_function_takes_and_that_train_nothing_are_said():
     with control_flow(functions=True):
         meta_graph = built(beside(for_each_example))

@@ -6,7 +6,7 @@ loss reads that trains, such as a gradient penalty's: they are a part of its for
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Iterator, Sequence, Tuple
+from typing import AbstractSet, Dict, Iterable, Iterator, NamedTuple, Sequence, Tuple
 
 from graphmp.graph.structure.calls import functions_by_name
 from graphmp.naming import in_body, of_function
@@ -16,9 +16,20 @@ from graphmp.scaling.losses.scopes import gradient_scope
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
 
-def idle_code(
-    graph: TrainingGraph, losses: Sequence[Loss], body: str = ""
-) -> Dict[str, AbstractSet[str]]:
+class IdleCode(NamedTuple):
+    """The gradient code of one start.
+
+    Attributes:
+        nodes: the paths of its nodes.
+        kept: the path of a write of a value that is made of its gradients: state that updates may
+            read. Empty if there is none.
+    """
+
+    nodes: AbstractSet[str]
+    kept: str
+
+
+def idle_code(graph: TrainingGraph, losses: Sequence[Loss], body: str = "") -> Dict[str, IdleCode]:
     """The idle gradient code of a graph, by the node that it starts from; all as paths.
 
     Args:
@@ -27,16 +38,18 @@ def idle_code(
         body: the name of the function; empty for the main graph.
     """
     read = _read_in_training(graph, losses)
-    return {
-        in_body(body, start): {in_body(body, name) for name in nodes}
-        for start, nodes in _idle(graph, losses)
-        if read.isdisjoint(nodes)
-    }
+    found = {}
+    for start, nodes in _idle(graph, losses):
+        if read.isdisjoint(nodes):
+            kept = _kept(graph, nodes)
+            paths = {in_body(body, name) for name in nodes}
+            found[in_body(body, start)] = IdleCode(paths, kept and in_body(body, kept))
+    return found
 
 
 def idle_functions(
     graph: TrainingGraph, losses: Sequence[Loss], served: AbstractSet[str]
-) -> Dict[str, AbstractSet[str]]:
+) -> Dict[str, IdleCode]:
     """The idle gradient code of functions that write nothing, as `idle_code`.
 
     Args:
@@ -51,9 +64,19 @@ def idle_functions(
     into = {name for call, names in calls.items() if call in read for name in names}
     idle = {name for names in calls.values() for name in names} - into
     return {
-        of_function(name): {in_body(name, node) for node in gradient_code(library[name].node_def)}
+        of_function(name): IdleCode(
+            {in_body(name, node) for node in gradient_code(library[name].node_def)},
+            _kept(graph, (call for call, names in calls.items() if name in names)),
+        )
         for name in sorted(idle)
     }
+
+
+def _kept(graph: TrainingGraph, nodes: Iterable[str]) -> str:
+    """The first write that values of some nodes lead to; empty without any."""
+    reached = graph.view.followed(nodes, lambda name: name not in graph.state.initializers)
+    writes = [name for name in graph.state.writes if name in reached]
+    return next(iter(graph.view.in_graph_order(writes)), "")
 
 
 def _read_in_training(graph: TrainingGraph, losses: Sequence[Loss]) -> AbstractSet[str]:

@@ -8,6 +8,7 @@ from typing import AbstractSet, Dict, Mapping, NamedTuple, Optional, Sequence, T
 from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.graph.structure.view import Port
 from graphmp.policy.reason import Reason
+from graphmp.scaling.losses.idle import IdleCode
 from graphmp.scaling.losses.inside import OpenBody
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -54,7 +55,7 @@ class ScalePlan(NamedTuple):
     returned: Sequence[Inside] = ()
     behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})
     recorded: Sequence[RecordedCall] = ()
-    idle: Mapping[str, AbstractSet[str]] = MappingProxyType({})
+    idle: Mapping[str, IdleCode] = MappingProxyType({})
 
 
 class Inside(NamedTuple):

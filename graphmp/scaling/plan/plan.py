@@ -9,7 +9,7 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.policy.op_sets import UPDATE_PREFIXES
-from graphmp.scaling.losses.idle import idle_code, idle_functions
+from graphmp.scaling.losses.idle import IdleCode, idle_code, idle_functions
 from graphmp.scaling.losses.losses import behind_train_op, find_losses
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -126,7 +126,7 @@ def _kernels(graph: TrainingGraph) -> Iterator[str]:
 
 def _idle(
     graph: TrainingGraph, losses: Sequence[Loss], steps: Sequence[StepInside], config: Config
-) -> Dict[str, AbstractSet[str]]:
+) -> Dict[str, IdleCode]:
     """Idle gradient code, unless a flag names what trains or nothing is scaled."""
     if config.loss_scale == "none" or config.names_training:
         return {}
