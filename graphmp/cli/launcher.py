@@ -47,6 +47,7 @@ from graphmp.session.live.words import Words
 from graphmp.session.session import convert_every_session
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tf_hooks import patch, sessions
+from graphmp.verify.proof import FAILED
 from graphmp.wording import FRAMES, printable
 
 _WORDS = Words(python=False)
@@ -288,6 +289,9 @@ class Run(Observer):
             diff,
         )
         Conversion(before, after, report, self.config.flagfile_lines(), diff).save(folder)
+        for row in report["checks"]:
+            if row["status"] == FAILED:
+                self._say("the proof failed: %s: %s" % (row["name"], row["text"]))
 
     def _say(self, text: str) -> None:
         line = "graphmp: %s\n" % "\n".join(map(printable, text.split("\n")))

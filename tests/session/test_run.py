@@ -187,6 +187,16 @@ def test_report(forks, folder):
     )
 
 
+def test_a_report_whose_proof_fails_is_said(forks, folder):
+    fails = """
+from graphmp.cli import launcher
+made, row = launcher.make_report, {"name": "types", "status": "failed", "text": "w is half"}
+launcher.make_report = lambda *args: dict(made(*args), checks=[row])
+"""
+    _, _, err = forked(forks, fails + TRAIN + LOOP, flags=["--report=out"])
+    assert "graphmp: the proof failed: types: w is half" in err
+
+
 MONITORED = (
     TRAIN
     + """
