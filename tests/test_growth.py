@@ -66,6 +66,24 @@ def conditionals(layers):
     tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(h - x)))
 
 
+def assigned_anew(layers):
+    """A rate assigned by a new op in each step, as a script does that calls tf.assign in a loop."""
+    x = tf.placeholder(tf.float32, [8, 16])
+    rate = tf.get_variable("rate", [], trainable=False)
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, tf.get_variable("w", [16, 16])) - x))
+    tf.train.AdamOptimizer(rate).minimize(loss)
+    for _ in range(20 * layers):
+        tf.assign(rate, 0.1)
+
+
+def savers(layers):
+    """A Saver and an init op made anew for each checkpoint."""
+    assigned_anew(0)
+    for _ in range(5 * layers):
+        tf.train.Saver()
+        tf.global_variables_initializer()
+
+
 def built(build, size, use_resource):
     with tf.Graph().as_default(), tf.variable_scope("", use_resource=use_resource):
         build(size)
@@ -119,13 +137,21 @@ def grown(build, sizes, use_resource):
     }
 
 
-@pytest.mark.parametrize("build, sizes", [(normalised, (1, 2, 3)), (conditionals, (2, 4, 6))])
+@pytest.mark.parametrize(
+    "build, sizes",
+    [
+        (normalised, (1, 2, 3)),
+        (conditionals, (2, 4, 6)),
+        (assigned_anew, (1, 2, 3)),
+        (savers, (1, 2, 3)),
+    ],
+)
 def test_no_function_works_on_pairs_of_nodes(build, sizes):
     assert not grown(build, sizes, use_resource=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", [dense, normalised, conditionals])
+@pytest.mark.parametrize("build", [dense, normalised, conditionals, assigned_anew])
 def test_no_function_works_on_pairs_of_nodes_with_resource_variables(build):
     assert not grown(build, (2, 4, 6), use_resource=True)
 

@@ -200,9 +200,11 @@ class Skips:
         updates.update(self._inside)
         follows, takes = followed(self._sides, updates), self._reached(self._sources, _NOTHING)
         self._look_at_strangers(takes | follows.keys())
+        read_by, state = self._scales_of_readers(updates), self._sides.after.state
         for name in self._writes:
             wanted = follows.get(name, frozenset())
-            wanted = wanted & self._readers(name, updates) or wanted
+            of_readers = [read_by.get(each, set()) for each in state.written(name)]
+            wanted = wanted.intersection(set().union(*of_readers)) or wanted
             by_one = len(wanted) > 1 and bool(
                 updates.get(name, wanted) & wanted
             )  # alternating steps: which one is meant is unknown
@@ -245,25 +247,18 @@ class Skips:
             ):
                 self.faults.append(Fault(name, "goes by the flag of a step that it is no part of"))
 
-    def _readers(self, name: str, updates: Dict[str, FrozenSet[str]]) -> FrozenSet[str]:
-        """The scales of the updates that read a written variable.
+    def _scales_of_readers(self, updates: Dict[str, FrozenSet[str]]) -> Dict[str, Set[str]]:
+        """The scales of the updates that read a variable, directly or through a copy, by variable.
 
         The powers of an optimizer's decay belong to its updates.
         """
-        variables = self._sides.after.state.written(name)
-        found: Set[str] = set()
-        for variable in variables:
-            for reader in self._read_by(variable):
-                found |= updates.get(reader, frozenset())
-        return frozenset(found)
-
-    def _read_by(self, variable: str) -> Set[str]:
-        """Consumers of a variable, direct or through a copy."""
-        direct = {consumer.node for consumer in self._view.consumers(variable)}
-        copies = {name for name in direct if self._view.nodes[name].op in READS}
-        return direct | {
-            consumer.node for name in copies for consumer in self._view.consumers(name)
-        }
+        found: Dict[str, Set[str]] = {}
+        for update, scales in updates.items():
+            for port in self._view.inputs(update):
+                copied = self._view.nodes[port.node].op in READS
+                for read in (port, *(self._view.inputs(port.node) if copied else ())):
+                    found.setdefault(read.node, set()).update(scales)
+        return found
 
     def _ungated(self, name: str) -> None:
         node = self._view.nodes[name]

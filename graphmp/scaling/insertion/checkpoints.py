@@ -158,16 +158,16 @@ def _init_ops(graph: TrainingGraph, trained: AbstractSet[str]) -> List[str]:
         for name, before in ((name, view.ancestors([name])) for name in groups)
         if all(any_of & before for any_of in wanted) and not before & writes
     }
-    return sorted(
-        name
-        for name, before in whole.items()
-        if not any(other in before for other in whole if other != name)
-    )
+    return sorted(name for name, before in whole.items() if before & whole.keys() == {name})
 
 
 def _savers(view: GraphView, trained: AbstractSet[str]) -> Iterator[Tuple[str, str, Port]]:
     """For each Saver: its save op, its restore op, and the output with the checkpoint's name."""
     seen: Set[str] = set()
+    restores: Dict[str, str] = {}  # the first of each scope
+    for name, node in view.nodes.items():
+        if node.op in RESTORES:
+            restores.setdefault(name.rpartition("/")[0], name)
     for name, node in view.nodes.items():
         scope = name.rpartition("/")[0]
         if (
@@ -176,15 +176,11 @@ def _savers(view: GraphView, trained: AbstractSet[str]) -> Iterator[Tuple[str, s
             or not trained & set(strings(view.nodes[view.inputs(name)[1].node]))
         ):
             continue
-        restores = [
-            other
-            for other, n in view.nodes.items()
-            if n.op in RESTORES and other.rpartition("/")[0] == scope
-        ]
         restore_op = "%s/restore_all" % scope
-        if restores and restore_op in view.nodes and view.nodes[restore_op].op == "NoOp":
+        found = restore_op in view.nodes and view.nodes[restore_op].op == "NoOp"
+        if found and scope in restores:
             seen.add(scope)
-            yield name, restore_op, view.inputs(restores[0])[0]
+            yield name, restore_op, view.inputs(restores[scope])[0]
 
 
 def _save_too(
