@@ -11,7 +11,7 @@ from graphmp.policy.dtypes import RESOURCE
 from graphmp.verify import verify
 from tests.support.corpus import recorded
 from tests.support.proved import converted, open_claims
-from tests.support.training_graphs import SHAPES
+from tests.support.training_graphs import SHAPES, square
 
 HOW = {
     "dynamic": {},
@@ -61,6 +61,28 @@ def cases():
 def test_shapes(name, how, resource):
     """Training code of many shapes."""
     assert unproved(built(name, resource), **HOW[how]) == {}
+
+
+FACTORS = {
+    "of the gradient": lambda rate, gradient, w: rate * gradient,
+    "of a decay": lambda rate, gradient, w: gradient + rate * w,
+    "of its norm": lambda rate, gradient, w: tf.minimum(rate, tf.norm(gradient)) * gradient,
+    "in a branch": lambda rate, gradient, w: tf.cond(
+        rate > 0, lambda: rate * gradient, lambda: gradient
+    ),
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("how", FACTORS)
+def test_a_fed_factor_is_no_fed_gradient(graph, how):
+    """A learning rate that the gradient is multiplied by ahead of the update kernel."""
+    rate = tf.placeholder(tf.float32, [])
+    w = tf.get_variable("w", [8, 4])
+    loss = square(tf.matmul(tf.placeholder(tf.float32, [16, 8]), w))
+    step = FACTORS[how](rate, tf.gradients(loss, w)[0], w)
+    tf.train.MomentumOptimizer(0.1, 0.9).apply_gradients([(step, w)], name="train")
+    assert unproved(tf.train.export_meta_graph(), compute_dtype="float32") == {}
 
 
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
