@@ -281,23 +281,18 @@ class _Planner:
         """For writes the groups of those in other branches that wrote before what they take."""
         graph = self._graph
         found: Dict[str, List[Tuple[str, ...]]] = collections.defaultdict(list)
-        for group in sorted(set(by_value.values()) if graph.conditions else ()):
-            for sides in {graph.conditions.get(name, frozenset()) for name in group}:
-                writes = [
-                    n
-                    for n in group
-                    if graph.conditions.get(n, frozenset()) == sides and graph.floats_written(n)
-                ]
-                behind, values = graph.view.descendants(writes), self._batch.made_of(writes)
-                for name in by_value:
-                    if (
-                        name in behind
-                        and group not in found.get(name, ())
-                        and not sides <= graph.conditions.get(name, frozenset())
-                        and self._batch.takes_any(name, values)
-                    ):
-                        found[name].append(group)
-        return dict(found)
+        sides_of = {name: graph.conditions.get(name, frozenset()) for name in by_value}
+        placed = {(group, sides_of[name]) for group in by_value.values() for name in group}
+        for group, sides in sorted(placed, key=lambda each: (each[0], sorted(each[1]))):
+            outside = [n for n in by_value if sides and not sides <= sides_of[n]]
+            if not outside:
+                continue
+            writes = [n for n in group if sides_of[n] == sides and graph.floats_written(n)]
+            behind, values = graph.view.descendants(writes), self._batch.made_of(writes)
+            for name in outside:
+                if name in behind and self._batch.takes_any(name, values):
+                    found[name].append(group)
+        return {name: list(dict.fromkeys(groups)) for name, groups in found.items()}
 
     def _list_others(self, plan: SkipPlan) -> None:
         """Writes that happen in skipped steps too."""
@@ -340,21 +335,31 @@ class _Planner:
 
     def _is_raced(self, name: str) -> bool:
         """Whether a write is early, and a late reader of its variable doesn't wait for it."""
-        view, writes = self._graph.view, set(self._writes)
-        ahead = view.ancestors([name]) - {name}
-        if not ahead.isdisjoint(writes | self._graph.gradients):
+        if self._waits(name, self._behind_gradients) or self._waits(name, self._behind_writes):
             return False
-        behind = view.descendants([name])
-        readers = {
+        late = {
             reader
             for variable in self._graph.state.written(name)
             for reader in self._readers(variable)
+            if self._waits(reader, self._behind_writes) and self._steps_of(reader)
         }
-        return any(
-            not (view.ancestors([reader]) - {reader, name}).isdisjoint(writes)
-            for reader in readers - behind - ahead - writes
-            if self._steps_of(reader)
+        late.difference_update(self._writes)
+        return bool(late and late - self._graph.view.descendants([name]))
+
+    def _waits(self, name: str, nodes: AbstractSet[str]) -> bool:
+        """Whether a node comes directly after one of some nodes."""
+        view = self._graph.view
+        return any(port.node in nodes for port in view.inputs(name)) or any(
+            control in nodes for control in view.controls(name)
         )
+
+    @once
+    def _behind_writes(self) -> AbstractSet[str]:
+        return self._graph.view.descendants(self._writes)
+
+    @once
+    def _behind_gradients(self) -> AbstractSet[str]:
+        return self._graph.view.descendants(self._graph.gradients)
 
     def _readers(self, variable: str) -> Set[str]:
         """Nodes that read a variable; those of a reference's copy, which shares its memory."""
