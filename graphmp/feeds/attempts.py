@@ -19,6 +19,7 @@ from graphmp.wording import first_line
 _MOST_COMMON = 2
 _LARGEST_BATCH = 4096
 _ONE, _PICTURES, _LARGE_PICTURES = 1, 64, 224
+_USUAL_PICTURES = 28, 32, 84, 96, 128, 256, 299  # other usual sizes, the cheapest first
 _A_QUARTER = 4  # as after two poolings
 _MOST_NAMED = 6  # tensors in an error
 # Ops whose first dimension is independent of their input's.
@@ -84,6 +85,8 @@ def shape_attempts(
             Guess(_ONE, part=_A_QUARTER),
             Guess(_ONE, _PICTURES, part=_PICTURES),
         ]
+    if any(tensor.shape is None or tensor.shape[1:].count(None) > 1 for tensor in wanted):
+        guesses += [Guess(batch_size, size) for size in _USUAL_PICTURES]
     return list(collections.OrderedDict.fromkeys(guesses))
 
 

@@ -153,6 +153,7 @@ class Contents:
                 for use in self._uses[tensor.name]
                 if use.node.op in _SOFTMAX_LOSSES
             ]  # reshaped on the way to it
+            asked += self._shapes.hinted(around)
         return refined(tensor.shape, asked)
 
     def _numbering(self, tensor: Wanted, sizes: List[int]) -> Optional[DrawPlan]:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.feeds.uses import ValueUse
+from graphmp.feeds.uses import ValueUse, integer, read_from_array, uses_of_shape
 from graphmp.feeds.wanted import Dimensions, Shape, static_shape
+from graphmp.graph.structure.values import constant
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.layout import is_channels_first
+from graphmp.policy.op_sets import ARRAY_WRITES
 
 OTHER_DIMENSION = 16
 _TRANSPOSES = ("transpose_a", "adj_x", "transpose_b", "adj_y")  # the left factor's first
+
+_MATMULS = ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "MatMul")
+_REDUCTIONS = ("All", "Any", "ArgMax", "ArgMin", "Max", "Mean", "Min", "Prod", "Sum")
+# Op types whose result has as many axes as their first input, and that tell how many.
+_SAME_RANK = (
+    "AvgPool", "Conv3D", "DepthwiseConv2dNative", "FusedBatchNorm", "FusedBatchNormV3", "LRN",
+    "MaxPool", "MaxPool3D", "MirrorPad", "Pad", "PadV2", "ResizeBilinear", "ResizeNearestNeighbor",
+    "Slice", "Softmax", "Tile", "Transpose",
+)  # fmt: skip
 
 
 class Guess(NamedTuple):
@@ -52,6 +63,7 @@ class Shapes:
     def __init__(self, graph: tf.Graph, view: GraphView):
         self.graph = graph
         self.view = view
+        self._followed: Set[Port] = set()
 
     def of(self, port: Port) -> Shape:
         """The static shape of a tensor."""
@@ -77,6 +89,22 @@ class Shapes:
         """The shape that a consumer requires; None if it takes any."""
         rule = _ASKS.get((use.node.op, use.slot))
         return rule(self, use) if rule else None
+
+    def hinted(self, uses: Sequence[ValueUse]) -> List[Shape]:
+        """Shapes of a tensor of unknown rank with which its consumers run, of most axes first."""
+        rules = [(_HINTS.get((use.node.op, use.slot)), use) for use in uses]
+        found = [rule(self, use) for rule, use in rules if rule]
+        return sorted(found, key=lambda shape: len(shape or ()), reverse=True)
+
+    def element(self, port: Port) -> Dimensions:
+        """The shape of a tensor that is read from an array, by its consumers."""
+        if port in self._followed:
+            return ()  # read in a loop that writes it
+        self._followed.add(port)
+        uses = uses_of_shape(self.view, port)
+        found = refined(self.of(port), [*map(self.asked, uses), *self.hinted(uses)])
+        self._followed.remove(port)
+        return found
 
 
 def refined(shape: Shape, asked: List[Shape]) -> Dimensions:
@@ -127,6 +155,88 @@ def _squeezed(shapes: Shapes, use: ValueUse) -> Shape:
     return tuple(1 if axis in lost else None for axis in range(rank)) or None
 
 
+def _scalar(shapes: Shapes, use: ValueUse) -> Shape:
+    """A predicate."""
+    return ()
+
+
+def _right_matrix(shapes: Shapes, use: ValueUse) -> Shape:
+    """The right factor of a matrix product: as many rows as the left one has columns."""
+    left = shapes.operand(use, 0)
+    if left is None or len(left) < 2:
+        return None
+    first, second = (
+        any(name in use.node.attr and use.node.attr[name].b for name in names)
+        for names in (_TRANSPOSES[:2], _TRANSPOSES[2:])
+    )
+    rows = left[-2 if first else -1]
+    return (None,) * (len(left) - 2) + ((None, rows) if second else (rows, None))
+
+
+def _two_axes(shapes: Shapes, use: ValueUse) -> Shape:
+    return (None, None)
+
+
+def _result(shapes: Shapes, use: ValueUse) -> Shape:
+    """Reshape: what has the shape of the result has as many elements as it takes."""
+    return shapes.of(Port(use.node.name, 0))
+
+
+def _rank_of_result(shapes: Shapes, use: ValueUse) -> Shape:
+    result = shapes.of(Port(use.node.name, 0))
+    return None if result is None else (None,) * len(result)
+
+
+def _biased(shapes: Shapes, use: ValueUse) -> Shape:
+    """BiasAdd: as many columns as there are biases."""
+    return (None, (shapes.operand(use, 1) or (None,))[0])
+
+
+def _reduced(shapes: Shapes, use: ValueUse) -> Shape:
+    """Reductions and look-ups: the axes that they name."""
+    axes = constant(shapes.view.nodes[shapes.view.inputs(use.node.name)[-1].node])
+    if axes is None:
+        return None
+    return _first_axes(axes.ravel())
+
+
+def _measured(shapes: Shapes, use: ValueUse) -> Shape:
+    """Shape: the axes whose sizes are read."""
+    view = shapes.view
+    starts = [
+        integer(view, view.inputs(reader.node)[1])
+        for reader in view.consumers(use.node.name)
+        if view.nodes[reader.node].op == "StridedSlice" and reader.slot == 0
+    ]
+    return _first_axes(start for start in starts if start is not None)
+
+
+def _first_axes(read: Iterable[int]) -> Shape:
+    """As many axes as there must be for these numbers of axes; None without any."""
+    return (None,) * max([axis + 1 if axis >= 0 else -axis for axis in read], default=0) or None
+
+
+def _sliced(shapes: Shapes, use: ValueUse) -> Shape:
+    """StridedSlice: the axes that are indexed."""
+    begin = shapes.operand(use, 1)
+    new = bin(use.node.attr["new_axis_mask"].i | use.node.attr["ellipsis_mask"].i).count("1")
+    return (None,) * ((begin[0] or 0) - new) or None if begin else None
+
+
+def _unpacked(shapes: Shapes, use: ValueUse) -> Shape:
+    """Unpack: as many parts as it gives, along its axis."""
+    axis, part = use.node.attr["axis"].i, shapes.element(Port(use.node.name, 0))
+    part += (None,) * ((axis if axis >= 0 else -axis - 1) - len(part))
+    axis = axis if axis >= 0 else axis + len(part) + 1
+    return (*part[:axis], use.node.attr["num"].i, *part[axis:])
+
+
+def _scattered(shapes: Shapes, use: ValueUse) -> Shape:
+    """TensorArrayScatter: the elements of an array, which loops read."""
+    parts = [shapes.element(port) for port in read_from_array(shapes.view, use.node.name)]
+    return (None, *max(parts, key=len, default=()))
+
+
 def _vector(shapes: Shapes, use: ValueUse) -> Shape:
     return (None,)
 
@@ -140,6 +250,8 @@ _ASKS: Dict[Tuple[str, int], Callable[[Shapes, ValueUse], Optional[Dimensions]]]
     ("Conv2D", 0): _pictures,
     ("Gather", 1): _vector,
     ("GatherV2", 1): _vector,
+    ("If", 0): _scalar,
+    ("LoopCond", 0): _scalar,
     ("MatMul", 0): _matrix,
     ("OneHot", 0): _vector,
     ("ResourceGather", 1): _vector,
@@ -147,4 +259,21 @@ _ASKS: Dict[Tuple[str, int], Callable[[Shapes, ValueUse], Optional[Dimensions]]]
     ("SoftmaxCrossEntropyWithLogits", 1): _logits,
     ("SparseSoftmaxCrossEntropyWithLogits", 1): _all_but_last,
     ("Squeeze", 0): _squeezed,
+    ("StatelessIf", 0): _scalar,
+    ("Switch", 1): _scalar,
 }
+_ASKS.update(((op, 1), _right_matrix) for op in _MATMULS)
+# Of tensors of unknown rank, by op type and input.
+_HINTS: Dict[Tuple[str, int], Callable[[Shapes, ValueUse], Shape]] = {
+    ("BiasAdd", 0): _biased,
+    ("Gather", 0): _vector,
+    ("GatherV2", 0): _reduced,
+    ("Reshape", 0): _result,
+    ("Shape", 0): _measured,
+    ("StridedSlice", 0): _sliced,
+    ("Unpack", 0): _unpacked,
+}
+_HINTS.update(((op, slot), _two_axes) for op in _MATMULS for slot in (0, 1))
+_HINTS.update(((op, 2), _scattered) for op in ARRAY_WRITES if "Scatter" in op)
+_HINTS.update(((op, 0), _reduced) for op in _REDUCTIONS)
+_HINTS.update(((op, 0), _rank_of_result) for op in _SAME_RANK)

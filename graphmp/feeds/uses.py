@@ -120,10 +120,10 @@ def _uses(view: GraphView, start: Port, follow: _Follow) -> List[ValueUse]:
 def _moved(view: GraphView, consumer: Consumer) -> List[Tuple[Port, int]]:
     """The tensors that hold the values after this consumer, and what it added to them."""
     op = view.nodes[consumer.node].op
-    if consumer.slot in range(len(view.inputs(consumer.node)))[_MOVES.get(op, slice(0))]:
+    if _is_moved(view, consumer):
         return [(port, 0) for port in _outputs(view, consumer)]
     if ARRAY_WRITES.get(op) == consumer.slot:
-        return [(port, 0) for port in _read_from_array(view, consumer.node)]
+        return [(port, 0) for port in read_from_array(view, consumer.node)]
     if op in ADDS | {"Sub"}:
         number = integer(view, view.inputs(consumer.node)[1 - consumer.slot])
         if number is not None and (op != "Sub" or consumer.slot == 0):
@@ -133,7 +133,7 @@ def _moved(view: GraphView, consumer: Consumer) -> List[Tuple[Port, int]]:
 
 def _same_shape(view: GraphView, consumer: Consumer) -> List[Tuple[Port, int]]:
     node = view.nodes[consumer.node]
-    if node.op in _CARRIES:
+    if node.op in _CARRIES and _is_moved(view, consumer):
         return [(port, 0) for port in _outputs(view, consumer)]
     if (
         node.op in _SCALES
@@ -141,6 +141,12 @@ def _same_shape(view: GraphView, consumer: Consumer) -> List[Tuple[Port, int]]:
     ):
         return [(Port(consumer.node, 0), 0)]
     return []
+
+
+def _is_moved(view: GraphView, consumer: Consumer) -> bool:
+    """Whether a consumer's result contains what it reads here: not a predicate, nor a position."""
+    slots = range(len(view.inputs(consumer.node)))
+    return consumer.slot in slots[_MOVES.get(view.nodes[consumer.node].op, slice(0))]
 
 
 def scalar(view: GraphView, port: Port) -> Optional[float]:
@@ -164,7 +170,7 @@ def _outputs(view: GraphView, consumer: Consumer) -> List[Port]:
     ]
 
 
-def _read_from_array(view: GraphView, writer: str) -> List[Port]:
+def read_from_array(view: GraphView, writer: str) -> List[Port]:
     """The reads of the TensorArray that a node writes; an Enter passes its handle into loops."""
     waiting, seen = [carried_from(view, view.inputs(writer)[0])], set()
     found = []

@@ -119,7 +119,7 @@ class TestErrors:
     def test_say_what_to_give(self, graph):
         fed = [tf.placeholder(tf.float32, [None, n], "x%d" % n) for n in range(8)]
         with pytest.raises(GraphmpError) as raised:
-            runs(graph, *fed, tf.ones([2, 3]) @ fed[2])
+            runs(graph, *fed, tf.ones([2, 3]) @ tf.concat([fed[2], fed[2]], 0))
         assert "; give x0:0 (float32 [?, 0]), x1:0 (float32 [?, 1])," in raised.value.message
         assert raised.value.message.endswith("x5:0 (float32 [?, 5]), ... with --data")
 

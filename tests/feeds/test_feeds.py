@@ -565,6 +565,55 @@ class TestLabels:
         assert list(runs(graph, loss)["labels:0"].sum(axis=1)) == [1] * BATCH
 
 
+def dense_of(x, columns):
+    return tf.matmul(x, variable([columns, 2]))
+
+
+def pictures_of_84(x):
+    h = tf.nn.conv2d(x, variable([8, 8, 4, 3], "filter"), strides=[1, 4, 4, 1], padding="VALID")
+    return dense_of(tf.reshape(h, [tf.shape(x)[0], 1200]), 1200)
+
+
+class TestUnknownRanks:
+    @pytest.mark.parametrize(
+        "use, shape",
+        [
+            (lambda x: tf.reshape(x, [-1, 19, 19, 1]), (BATCH, 19, 19, 1)),
+            (lambda x: tf.reshape(x / 255.0, [2, 3]), (2, 3)),
+            (lambda x: dense_of(tf.reshape(x, [-1, 6]), 6), (BATCH, 6)),
+            (lambda x: tf.matmul(variable([2, 6]), x), (6, 16)),
+            (lambda x: tf.matmul(variable([2, 6]), x, transpose_b=True), (BATCH, 6)),
+            (lambda x: tf.nn.bias_add(x, variable([5])), (BATCH, 5)),
+            (lambda x: tf.reduce_sum(x, 1), (BATCH, 16)),
+            (lambda x: tf.reduce_mean(x, [-1, -3]), (BATCH, 16, 16)),
+            (lambda x: tf.argmax(x, 1), (BATCH, 16)),
+            (lambda x: tf.transpose(x, [1, 0, 2]), (BATCH, 16, 16)),
+            (lambda x: tf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME"), (BATCH, 16, 16, 16)),
+            (lambda x: tf.gather(x, [1], axis=1), (BATCH, 16)),
+            (lambda x: x[:, 0], (BATCH, 16)),
+            (lambda x: tf.zeros([tf.shape(x)[0], tf.shape(x)[1]]), (BATCH, 16)),
+            (lambda x: tf.unstack(x, 3)[0], (3,)),
+            (lambda x: tf.unstack(x, 3, axis=-1)[0], (3,)),
+            (lambda x: dense_of(tf.unstack(x, 3, axis=1)[0], 6), (BATCH, 3, 6)),
+            (lambda x: tf.map_fn(lambda one: one * 2.0, x), (BATCH,)),
+            (lambda x: tf.map_fn(lambda one: dense_of(one, 6), x), (BATCH, 16, 6)),
+            (lambda x: tf.cond(tf.placeholder(tf.bool), lambda: dense_of(x, 6), lambda: x), (BATCH, 6)),
+            (pictures_of_84, (BATCH, 84, 84, 4)),
+        ],
+    )  # fmt: skip
+    def test_what_consumers_require(self, graph, use, shape):
+        x = tf.placeholder(tf.float32, name="x")
+        found = runs(graph, use(x))["x:0"].shape
+        assert found == shape
+
+    @pytest.mark.parametrize("both", [tf.logical_and, tf.logical_or, lambda x, y: y])
+    def test_a_predicate_is_a_scalar(self, graph, both):
+        x, on = tf.placeholder(tf.float32, [None, 8]), tf.placeholder(tf.bool, name="on")
+        y = tf.cond(both(tf.constant(True), on), lambda: dense_of(x, 8), lambda: x[:, :2])
+        switched = tf.cond(on, lambda: on, lambda: tf.logical_not(on))
+        assert runs(graph, y, tf.gradients(y, x)[0], switched)["on:0"].shape == ()
+
+
 class TestScalars:
     @pytest.mark.unit
     @pytest.mark.parametrize(
