@@ -158,6 +158,11 @@ class Audit:
         return [loss for loss in self.losses if not any(map(math.isfinite, loss.original))]
 
     @property
+    def only_zeros(self) -> bool:
+        """Whether no weight gradient other than zero was there to compare."""
+        return all(math.isnan(f.range.error) for f in self.by_role()[WEIGHT_GRADIENT])
+
+    @property
     def agrees(self) -> bool:
         """Whether the converted graph computes the original's losses and weight gradients."""
         return not self.disagreeing and all(loss.agrees(self.tolerance) for loss in self.losses)

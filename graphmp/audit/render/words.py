@@ -156,6 +156,8 @@ def agreement_of_all(audit: Audit) -> str:
     for_losses, for_gradients = (
         "(tolerance %s)" % share(part * audit.tolerance) for part in (LOSSES, 1)
     )
+    if audit.agrees and audit.only_zeros and not audit.shows_nothing:
+        return "losses %s agree; no weight gradient other than zero was compared" % for_losses
     if audit.agrees:
         text = "losses %s and weight gradients %s agree" % (for_losses, for_gradients)
         return text + ("; %s" % _nothing_shown(audit) if audit.shows_nothing else "")
@@ -197,6 +199,8 @@ def next_step(audit: Audit) -> str:
     """The next command to try."""
     if audit.agrees and audit.shows_nothing:
         return "with batches on which the losses are finite: " + next_command(audit)
+    if audit.agrees and audit.only_zeros:
+        return "with batches that give gradients other than zero: " + next_command(audit)
     return "nothing to repair: " * audit.agrees + next_command(audit)
 
 
@@ -205,7 +209,7 @@ def next_command(audit: Audit) -> str:
     source = shlex.quote(printable(audit.source))
     if audit.compute_dtype != Config.compute_dtype:
         source += " --compute_dtype=%s" % audit.compute_dtype
-    if audit.agrees and audit.shows_nothing:
+    if audit.agrees and (audit.shows_nothing or audit.only_zeros):
         return "graphmp audit %s --data=FEEDS" % source
     if audit.agrees:
         return "graphmp convert %s" % source

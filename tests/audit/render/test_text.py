@@ -287,7 +287,7 @@ def test_powers(scale, shown):
             0,
             "not finite in 1 of 3 steps, nor is the original's; else original and converted differ"
             " by 0 at most",
-            "losses (tolerance 1%) and weight gradients (tolerance 10%) agree",
+            "losses (tolerance 1%) agree; no weight gradient other than zero was compared",
         ),
         (
             [NAN] * 3,
@@ -306,3 +306,21 @@ def test_losses_that_are_not_finite_and_steps_that_are_skipped(
     found = loss([], original, converted, skipped=skipped)
     assert words.agreement(found).startswith(said)
     assert words.agreement_of_all(audit([], [found])).startswith(agreement)
+
+
+def test_gradients_of_zero_alone_show_nothing():
+    found = good()
+    zeros = [
+        replace(each, range=each.range._replace(error=NAN, converted_norm=0.0))
+        if each.range.row.role == WEIGHT_GRADIENT
+        else each
+        for each in found.findings
+    ]
+    found = replace(found, findings=zeros)
+    assert line_of(rendered(found), "agreement") == (
+        "agreement    losses (tolerance 1%) agree; no weight gradient other than zero was compared"
+    )
+    assert words.next_step(found) == (
+        "with batches that give gradients other than zero:"
+        " graphmp audit models/net.ckpt.meta --data=FEEDS"
+    )
