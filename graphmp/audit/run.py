@@ -19,11 +19,12 @@ from graphmp.audit.pair.stepping import PairedStep, Stepper
 from graphmp.conversion.conversion import Conversion
 from graphmp.errors import GraphmpError
 from graphmp.feeds.asked import asked_batches
-from graphmp.feeds.batches import Batches, scalars_in_words
+from graphmp.feeds.batches import Batch, Batches, scalars_in_words
+from graphmp.feeds.sources import is_python
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.policy.formats import FORMATS
 from graphmp.report.training import fetchable
-from graphmp.wording import first_line
+from graphmp.wording import first_line, some
 
 MOST_MEASURED, LEAST_MEASURED = 10, 3  # steps
 ENOUGH_MEASURED = 15000  # tensors in all steps
@@ -54,7 +55,7 @@ def audit(
     with Stepper(paired) as stepper:
         stepper.begin(options.checkpoint)
         batches = batches_for(stepper, conversion.original, options)
-        data = options.data or "random, seed %d%s" % (options.seed, scalars_in_words(batches(0)))
+        data = options.data or _made_up(conversion.original, batches(0), options.seed)
         measured = measured_steps(options.steps, len(paired.rows))
         steps, seconds = _run(stepper, batches, options.steps, measured, tally, progress)
     ranges, reasons = tally.ranges(), _reasons(conversion.report)
@@ -78,6 +79,18 @@ def audit(
     )
 
 
+def _made_up(original: tf.MetaGraphDef, batch: Batch, seed: int) -> str:
+    """Made-up batches in words, with the results of Python functions among them."""
+    python = {node.name for node in original.graph_def.node if is_python(node)}
+    results = [name for name in sorted(batch) if parse_input(name).node in python]
+    words = (
+        "; values that are computed from %s are made up too: Python functions run in the script's"
+        " process only"
+    )
+    said = words % some(results) if results else ""
+    return "random, seed %d%s%s" % (seed, scalars_in_words(batch), said)
+
+
 def chosen_arithmetic(asked: str) -> str:
     """The arithmetic for "auto" on this machine."""
     if asked != "auto":
@@ -87,11 +100,11 @@ def chosen_arithmetic(asked: str) -> str:
 
 def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: AuditOptions) -> Batches:
     """The requested batches; of made-up ones the first that the step runs with."""
-    updates = [op.name for op in stepper.targets]
+    fed = [*(op.name for op in stepper.targets), *stepper.read]
     batches = asked_batches(
         stepper.session,
         GraphView(original.graph_def),
-        updates,
+        fed,
         stepper.probe,
         options.data,
         options.batch_size,

@@ -214,3 +214,24 @@ def test_a_step_that_does_not_run_is_one_error():
     """In the audit and in its repair."""
     with pytest.raises(GraphmpError, match="GMP024: step 3 does not run: empty"), must_run(3):
         raise tf.errors.OutOfRangeError(None, None, "empty\nmore")
+
+
+def averaged_by_python():
+    """Gradients that pass through a Python function, as an optimizer that uses MPI passes them."""
+    x, y = tf.placeholder(tf.float32, [None, 4]), tf.placeholder(tf.float32, [None, 1], "y")
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(x, 1, use_bias=False) - y))
+    optimizer = tf.train.AdamOptimizer()
+    ((gradient, weight),) = optimizer.compute_gradients(loss)
+    mean = tf.py_func(lambda each: each, [gradient], tf.float32, name="mean")
+    mean.set_shape([4, 1])
+    optimizer.apply_gradients([(mean, weight)])
+
+
+def test_gradients_that_pass_through_a_python_function():
+    audited = of_model(averaged_by_python)
+    assert audited.agrees and len(audited.by_role()[WEIGHT_GRADIENT]) == 1
+    assert audited.losses[0].original[0] > 0
+    assert audited.data == (
+        "random, seed 0; values that are computed from mean:0 are made up too: Python functions run"
+        " in the script's process only"
+    )

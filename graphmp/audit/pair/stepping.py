@@ -16,6 +16,7 @@ from graphmp.audit.measure.instrument import MAXIMA, SUMS
 from graphmp.audit.measure.statistics import COLUMNS
 from graphmp.audit.pair.paired import PairedGraph
 from graphmp.feeds.sources import is_source
+from graphmp.graph.structure.view import parse_input
 from graphmp.session.steps.as_written import unoptimised
 from graphmp.session.steps.training_session import TrainingSession
 
@@ -77,6 +78,16 @@ class Stepper(TrainingSession):
             "scales": {number: tensor(text) for number, text in enumerate(p.scales) if text},
             "adapts": self.adapts,
         }
+
+    @property
+    def read(self) -> List[str]:
+        """The original's nodes that a measured step reads beside its updates.
+
+        Losses and gradients, which a fed output may cut off from the updates.
+        """
+        losses = (text for original, _ in self._paired.losses for text in original)
+        texts = (*losses, *(row.name for row in self._paired.rows))
+        return sorted({parse_input(text).node for text in texts})
 
     @property
     def probe(self) -> List[Any]:
