@@ -222,7 +222,7 @@ def averaged_by_python():
     loss = tf.reduce_mean(tf.square(tf.layers.dense(x, 1, use_bias=False) - y))
     optimizer = tf.train.AdamOptimizer()
     ((gradient, weight),) = optimizer.compute_gradients(loss)
-    mean = tf.py_func(lambda each: each, [gradient], tf.float32, name="mean")
+    mean = tf.py_func(lambda each: each, [gradient], tf.float32, name="averaged")
     mean.set_shape([4, 1])
     optimizer.apply_gradients([(mean, weight)])
 
@@ -232,6 +232,6 @@ def test_gradients_that_pass_through_a_python_function():
     assert audited.agrees and len(audited.by_role()[WEIGHT_GRADIENT]) == 1
     assert audited.losses[0].original[0] > 0
     assert audited.data == (
-        "random, seed 0; values that are computed from mean:0 are made up too: Python functions run"
-        " in the script's process only"
+        "random, seed 0; values that are computed from averaged:0 are made up too: Python functions"
+        " run in the script's process only"
     )
