@@ -25,7 +25,11 @@ def verified(made):
 
 
 def test_a_python_function_is_named():
-    line = verified(lambda x: tf.py_func(lambda v: v, [x], tf.float32, name="doubled"))
+    def in_python(x):
+        made = tf.py_func(lambda v: v[:, None] * np.eye(8), [x], tf.float64, name="doubled")
+        return tf.ensure_shape(tf.cast(tf.matrix_diag_part(made), tf.float32), [4, 8])
+
+    line = verified(in_python)
     assert line == (
         "not verified: py_func doubled: its Python function is only in the script's process; to"
         " verify with values of doubled:0: --report=DIR, then graphmp verify DIR/original.meta"
