@@ -244,6 +244,17 @@ def test_a_saver_that_names_the_scale_keeps_only_that(session):
         tf.import_graph_def(session.graph_def, name="")
 
 
+def test_a_node_that_reads_a_copy_keeps_what_that_needs(session):
+    copy = next(
+        o for o in session.graph.get_operations() if o.name.startswith("graphmp/clones/out")
+    )
+    tf.identity(copy.outputs[0], "reader")
+    kept = session.graph_def
+    assert copy.name in {node.name for node in kept.node}
+    with tf.Graph().as_default():
+        tf.import_graph_def(kept, name="")
+
+
 def test_a_trace_has_the_names_of_the_graph(session):
     trace, options = tf.RunMetadata(), tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
     session.run("train", FEED, options=options, run_metadata=trace)

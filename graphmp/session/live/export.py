@@ -17,7 +17,7 @@ from graphmp.graph.io.messages import parse, serialize
 from graphmp.graph.state.live import ancestors, descendants
 from graphmp.graph.structure.view import parse_input
 from graphmp.graph.structure.walk import reached
-from graphmp.naming import SCOPE, is_below_scope
+from graphmp.naming import SCOPE, is_below_scope, is_clone
 from graphmp.session.live.watch import WATCH_SCOPE
 from graphmp.tf_hooks.internals import whole_graph_def
 
@@ -61,7 +61,8 @@ def without(
     ]
     del graph_def.node[:]
     graph_def.node.extend(nodes)
-    remove_copies(graph_def.library)
+    if not any(is_clone(node.name) for node in nodes):  # else they may call them
+        remove_copies(graph_def.library)
     return graph_def
 
 
