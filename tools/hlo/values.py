@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -44,6 +44,7 @@ class _Session(NamedTuple):
     session: tf.Session
     targets: List[Any]
     probe: List[Any]
+    read: Sequence[str] = ()
 
 
 def first_values(meta_graph: tf.MetaGraphDef, step: Step, options: AuditOptions) -> Values:
