@@ -96,7 +96,7 @@ def test_text(here, capfd):
     ]  # fmt: skip
     assert sum("kept" in line for line in lines) == 1
     (traced,) = [line for line in lines if line.startswith("traced")]
-    assert traced.endswith("steps only, times are rough: give more --seconds")
+    assert traced.endswith("only, times are rough: give more --seconds")
     assert files.read("x.costs").source == "train.meta"
 
 
