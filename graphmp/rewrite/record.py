@@ -139,12 +139,8 @@ def _idle(idle: Mapping[str, IdleCode], half: AbstractSet[str]) -> Iterator[Dict
     kept = [start for start in left if idle[start].kept]
     if left:
         first = (kept or left)[0]
-        text = (
-            "no update takes gradients that are taken from here, but %s writes what is made of them"
-            % idle[first].kept
-            if kept
-            else "gradients that are taken from here train nothing"
-        )
+        text = "no update takes gradients that are taken from here"
+        text += ", but %s writes what is made of them" % idle[first].kept if kept else ""
         text += " (%s): no scale keeps those below 6e-8 from vanishing in float16; %s"
         calls = plural(len(left), "such call")
         yield warning("GMP110", first, text % (calls, _cure(left)))

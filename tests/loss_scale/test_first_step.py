@@ -103,6 +103,16 @@ def test_it_grows_past_its_initial_value_without_another_first_step(
     assert found == expected
 
 
+def powers(session, scale, update, gradient, sizes):
+    """The factor of each of some first steps, as a power of two, by the sizes of gradients."""
+    session.run(tf.global_variables_initializer())
+    found = []
+    for size in sizes:
+        found.append(np.log2(session.run(scale.in_step)))
+        session.run(update, {gradient: size})
+    return found
+
+
 def test_a_first_step_that_is_not_finite_is_taken_again(graph):
     """At the floor, until one is finite; a scale that comes back to its start later stays there."""
     scale = scales.make(Config.make(loss_scale_growth_interval=2), "loss_scale")
@@ -111,12 +121,7 @@ def test_a_first_step_that_is_not_finite_is_taken_again(graph):
     sizes = [np.inf, np.nan, 0.1, np.inf, 0.1, 0.1, np.inf, 0.1, 0.1, 0.1]
     factors = [0, 0, 0, 14, 13, 13, 14, 13, 13, 14]
     with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        found = []
-        for size in sizes:
-            found.append(np.log2(session.run(scale.in_step)))
-            session.run(update, {gradient: size})
-        assert found == factors
+        assert powers(session, scale, update, gradient, sizes) == factors
         assert session.run(scale.variables[2]) == 4
         session.run([scale.variables[0].assign(2.0**14), scale.variables[1].assign(1)])
         session.run(update, {gradient: 0.1})
@@ -134,12 +139,7 @@ def test_a_lower_floor_leaves_the_first_step_at_one(graph, floor):
             ([0.1, 0.1], [0, 14]),
             ([np.inf, np.inf, 0.1, 0.1], [0, -1, -2, -2]),
         ]:
-            session.run(tf.global_variables_initializer())
-            found = []
-            for size in sizes:
-                found.append(np.log2(session.run(scale.in_step)))
-                session.run(update, {gradient: size})
-            assert found == factors
+            assert powers(session, scale, update, gradient, sizes) == factors
 
 
 @pytest.mark.parametrize("floor", [1e-6, 0.7, 1.0, 128.0])

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 WRAPPED = [
     *(
         (runs._DOORS, internals.base_session(), name)
-        for name in ("make_callable", "partial_run_setup", "_make_callable_from_options")
+        for name in ("run", "make_callable", "partial_run_setup", "_make_callable_from_options")
     ),
     (runs._DOORS, tf.train.Saver, "save"),
     (runs._DOORS, tf.train.Saver, "restore"),

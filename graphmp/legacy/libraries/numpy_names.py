@@ -49,7 +49,7 @@ _SPELLINGS = {
     "unicode_": "str_",
 }
 
-_KINDS = "biufc"
+_KINDS = "biufc"  # of dtypes, from the lowest
 # Removed in NumPy 2.0.
 _SCTYPES = {
     "int": [np.int8, np.int16, np.int32, np.int64],

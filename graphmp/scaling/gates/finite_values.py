@@ -69,7 +69,7 @@ class FiniteValues:
     def _seen_from(self, name: str, group: Tuple[str, ...]) -> Port:
         """A flag on the sides of conditionals of a write; true where its values don't exist.
 
-        As `carried.alive`.
+        As `alive` of `scaling/insertion/carried.py`.
         """
         graph, flag = self._writes.graph, self.all_finite(group)
         values = [

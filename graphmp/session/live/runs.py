@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.live import as_list
-from graphmp.naming import of_originals
+from graphmp.session.live import handed_out
 from graphmp.session.live.errors import of_original
-from graphmp.session.live.live_graph import LiveGraph, known_live_graph
+from graphmp.session.live.live_graph import LiveGraph
 from graphmp.session.live.stand_ins import StandIns
 from graphmp.session.tuned.turn import Request, Turn
 from graphmp.tf_hooks import internals, patch
@@ -44,8 +44,8 @@ def install(find: Finder) -> None:
         patch.wrap(session, name, getattr(_DOORS, name.lstrip("_")))
     patch.wrap(tf.train.Saver, "restore", _DOORS.restore)
     patch.wrap(tf.train.Saver, "save", _DOORS.save)
-    patch.wrap(tf.Graph, "as_graph_def", _graph_def)
-    patch.wrap(internals.meta_graphs(), "export_scoped_meta_graph", _exported)
+    patch.wrap(tf.Graph, "as_graph_def", handed_out.graph_def)
+    patch.wrap(internals.meta_graphs(), "export_scoped_meta_graph", handed_out.exported)
 
 
 class _MappedDoors:
@@ -72,7 +72,7 @@ class _MappedDoors:
     ) -> Any:
         results = original(session, fetches, feed_dict, options, run_metadata)
         if self._find(session) is not None:
-            _name_as_built(run_metadata)
+            handed_out.name_as_built(run_metadata)
         return results
 
     def do_run(
@@ -182,29 +182,6 @@ class _MappedDoors:
         return original(saver, sess, save_path, *args, **kwargs)
 
 
-def _graph_def(original: Any, graph: Any, *args: Any, **kwargs: Any) -> tf.GraphDef:
-    """The GraphDef of a graph: as the script built it, where that was converted in a session."""
-    live = known_live_graph(graph)
-    given = original(graph, *args, **kwargs)
-    return given if live is None or not live.fate.converted else live.as_built(given)
-
-
-def _exported(
-    original: Any,
-    filename: Any = None,
-    graph_def: Any = None,
-    graph: Any = None,
-    export_scope: Any = None,
-    *args: Any,
-    **kwargs: Any,
-) -> Any:
-    """A MetaGraphDef, by `as_graph_def`; to clear devices TensorFlow would read the ops itself."""
-    exported = tf.get_default_graph() if graph is None else graph
-    if graph_def is None and not export_scope and known_live_graph(exported) is not None:
-        graph_def = exported.as_graph_def(add_shapes=True)
-    return original(filename, graph_def, graph, export_scope, *args, **kwargs)
-
-
 _FINDERS: List[Finder] = []
 _DOORS = _MappedDoors()
 _AS_THEY_ARE = threading.local()
@@ -282,14 +259,6 @@ def _finished(
     return results[:count]
 
 
-def _name_as_built(metadata: Optional[tf.RunMetadata]) -> None:
-    """Give the clones in a trace their originals' names, which profilers look up in the graph."""
-    for device in metadata.step_stats.dev_stats if metadata is not None else ():
-        for node in device.node_stats:
-            node.node_name = of_originals(node.node_name)
-            node.timeline_label = of_originals(node.timeline_label)
-
-
 class _Callable:
     """The result of `_make_callable_from_options`, renewed whenever the clones change."""
 
@@ -325,7 +294,7 @@ class _Callable:
         fed = tuple(zip(self._feeds, args))
         turn = self._live.turn(Request(self._session, ran, fed, trains, timed))
         found = _finished(self._live, trains, turn, run, len(self._fetches), ran)
-        _name_as_built(kwargs.get("run_metadata"))
+        handed_out.name_as_built(kwargs.get("run_metadata"))
         return [cast_back(tensor, value) for tensor, value in zip(self._fetches, found)]
 
     def _made_for(self, turn: Turn, trains: bool) -> Tuple[Key, Any]:

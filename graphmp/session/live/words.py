@@ -23,7 +23,7 @@ class Words:
     def __init__(self, python: bool):
         self._dashes = "" if python else "--"
         look = "graphmp.check_overflow(session, feed_dict)" if python else "--debug_overflow"
-        graph = "of a .meta of the graph" if python else "DIR/original.meta, after --report=DIR"
+        graph = "GRAPH.meta" if python else "DIR/original.meta, after --report=DIR"
         self._finds = "graphmp audit --random_data --fix=FILE " + graph
         self._which = "See which op does it: %s" % look
 
@@ -160,4 +160,4 @@ def _what(step: NotFinite) -> str:
     if not step.of_loss:
         return "a gradient of %s is not finite" % step.loss
     what = "the value of %s" if step.computed else "a value that %s is computed of"
-    return "%s is not finite" % what % step.loss
+    return what % step.loss + " is not finite"
