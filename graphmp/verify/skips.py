@@ -29,7 +29,6 @@ from graphmp.verify.formulas import (
     mentioned,
     said_finite,
 )
-from graphmp.verify.multiples import multiples
 from graphmp.verify.sides import Fault
 from graphmp.verify.skips_by_value import SkipsByValue
 from graphmp.verify.sums import SumSteps
@@ -106,20 +105,18 @@ class Skips:
     def _fed(self) -> Iterator[Port]:
         """Placeholders fed with gradients.
 
-        Those that flags check, and those that update kernels read. A gradient has the shape of its
-        variable: a scalar is a rate, a decay or a norm, unless a variable is one.
+        Those that flags check, and those that update kernels read which take no gradient of the
+        body: what is fed beside one is noise, a mask or a decay. A gradient has the shape of its
+        variable: a scalar is a rate, unless a variable is one.
         """
         yield from (
             port for port in self._checked() if self._view.nodes[port.node].op in PLACEHOLDERS
         )
+        computed = self._reached(self._body.sources.keys(), _NOTHING)
         taken: Dict[FrozenSet[Port], List[str]] = {}
         for name, flag in self._flags.items():
-            slot = (
-                self._gradient(name)
-                if self._view.nodes[name].op.startswith(UPDATE_PREFIXES)
-                else -1
-            )
-            if slot >= 0:
+            is_kernel = self._view.nodes[name].op.startswith(UPDATE_PREFIXES)
+            if is_kernel and self._gradient(name) >= 0 and name not in computed:
                 taken.setdefault(said_finite(flag), []).append(name)
         for said, names in taken.items():
             has_scalars = any(map(self._writes_scalar, names))
@@ -142,13 +139,12 @@ class Skips:
         return op_defs.slot_named(self._view.nodes[name].op, "grad", "delta")
 
     def _placeholders_behind(self, ports: List[Port], said: AbstractSet[Port]) -> Iterator[Port]:
-        """The placeholders that outputs depend on, not through checked ones and their multiples."""
+        """The placeholders that outputs depend on, not through checked ones."""
         ends, nodes = PLACEHOLDERS | VARIABLE_OPS, self._view.nodes
-        stops = multiples(self._sides, said)
         behind = reached(
             ports,
             lambda port: () if nodes[port.node].op in ends else self._view.inputs(port.node),
-            lambda port: port not in stops and self._sides.after.is_float(port),
+            lambda port: port not in said and self._sides.after.is_float(port),
         )
         sources = {source.node for source in self._body.sources}
         for port in sorted(port for port in behind if nodes[port.node].op in PLACEHOLDERS):
