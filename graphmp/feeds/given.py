@@ -44,7 +44,7 @@ def pick(given: Mapping[Any, Any], wanted: Sequence[Wanted], label: str) -> Dict
             )
         if keys:
             found[tensor.name] = given[keys[0]]
-    missing = [str(tensor) for tensor in wanted if tensor.name not in found]
+    missing = [tensor.asked for tensor in wanted if tensor.name not in found]
     if missing:
         raise GraphmpError(
             "GMP002",

@@ -9,15 +9,15 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.structure.view import GraphView
 from graphmp.graph.structure.walk import reached
 
-_FED = "the script feeds it"
+_FED = "what the script feeds"
 _DATASET = "the next element of a dataset"
-_QUEUE = "threads of the script fill the queue"
+_QUEUE = "an element of a queue that threads of the script fill"
 _STAGED = "what was staged by an earlier run"
-_PYTHON = "a Python function of the script's process"
-_FILE = "reads a file"
-_DEVICE = "another device or host sends it"
+_PYTHON = "the result of a Python function, which runs in the script's process only"
+_FILE = "what is read from a file"
+_DEVICE = "what another device or host sends"
 
-# PlaceholderWithDefault isn't one: it has a value.
+# What each brings, in words. PlaceholderWithDefault isn't one: it has a value.
 SOURCES: Dict[str, str] = {
     "Placeholder": _FED,
     "PlaceholderV2": _FED,

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.feeds.sources import needed, sources
+from graphmp.feeds.sources import SOURCES, needed, sources
 from graphmp.graph.shapes.shapes import dimensions_of, recorded_dimensions
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.op_sets import FED
@@ -25,15 +25,22 @@ class Wanted(NamedTuple):
         name: of the tensor, such as `x:0`.
         dtype: its dtype.
         shape: its static shape with None for unknown dimensions; None if the rank is unknown.
+        source: what it is, in words, if the script doesn't feed it.
     """
 
     name: str
     dtype: tf.DType
     shape: Shape
+    source: str = ""
 
     def __str__(self) -> str:
         """For a message: `x:0 (float32 [?, 28])`."""
         return "%s (%s)" % (self.name, described(self.dtype.name, self.shape))
+
+    @property
+    def asked(self) -> str:
+        """For a message that asks for it: what it is, too."""
+        return "%s%s" % (self, self.source and ", " + self.source)
 
     @property
     def node(self) -> str:
@@ -117,7 +124,9 @@ def _wanted(view: GraphView, tensor: Any) -> Wanted:
         static_shape(tensor),
         None if recorded is None else tuple(None if size < 0 else size for size in recorded),
     )
-    return Wanted(tensor.name, dtype, _joined(shape, _of_queue(view, node, tensor.value_index)))
+    shape = _joined(shape, _of_queue(view, node, tensor.value_index))
+    source = "" if node.op in FED else SOURCES.get(node.op, "")
+    return Wanted(tensor.name, dtype, shape, source)
 
 
 def _joined(one: Shape, other: Shape) -> Shape:

@@ -235,3 +235,19 @@ def test_gradients_that_pass_through_a_python_function():
         "random, seed 0; values that are computed from averaged:0 are made up too: Python functions"
         " run in the script's process only"
     )
+
+
+def taught_by_python():
+    """Targets that a Python function makes of predictions, which half precision changes."""
+    x, y = tf.placeholder(tf.float32, [None, 4]), tf.placeholder(tf.float32, [None, 1], "y")
+    predicted = tf.layers.dense(x, 1)
+    target = tf.py_func(lambda a, b: a + b, [predicted, y], tf.float32, name="target")
+    target.set_shape([None, 1])
+    tf.train.AdamOptimizer().minimize(tf.reduce_mean(tf.square(predicted - target)))
+
+
+def test_targets_that_a_python_function_makes_of_predictions():
+    """They are fed to both graphs."""
+    audited = of_model(taught_by_python)
+    assert audited.agrees and audited.losses[0].original[0] > 0
+    assert "computed from target:0 are made up" in audited.data

@@ -70,7 +70,7 @@ class TestSources:
         taken = queue.dequeue_many(5, name="taken")
         y = tf.cast(taken[1], tf.float32) * 2.0
         assert wanted_tensors(graph, view_of(graph), names([y])) == [
-            Wanted("taken:1", tf.int32, (5,))
+            Wanted("taken:1", tf.int32, (5,), SOURCES["QueueDequeueManyV2"])
         ]
 
     @pytest.mark.unit
@@ -78,7 +78,11 @@ class TestSources:
         queue = tf.FIFOQueue(10, [tf.float32], [[3]])
         y = queue.dequeue_up_to(5, name="taken") * 2.0
         bare = GraphView(graph.as_graph_def())
-        assert wanted_tensors(graph, bare, names([y])) == [Wanted("taken:0", tf.float32, (None, 3))]
+        (wanted,) = wanted_tensors(graph, bare, names([y]))
+        assert wanted[:3] == ("taken:0", tf.float32, (None, 3))
+        assert wanted.asked == (
+            "taken:0 (float32 [?, 3]), an element of a queue that threads of the script fill"
+        )
 
     @pytest.mark.unit
     def test_resources_cannot_be_fed(self, graph):

@@ -13,6 +13,7 @@ from graphmp.audit.measure.instrument import Instrument, MeasuredTensor
 from graphmp.audit.measure.rows import GraphPair, TensorRow
 from graphmp.audit.pair.simulate import Simulation, simulated
 from graphmp.conversion.conversion import Conversion
+from graphmp.feeds.sources import is_source
 from graphmp.graph.edit.cloning import cloned
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.calls import functions_named
@@ -146,7 +147,7 @@ def _names(before: tf.GraphDef, after: GraphView, run: Iterable[str]) -> Dict[st
     """The clone's name of each node to clone that is needed; inserted nodes keep theirs."""
     originals = {node.name: node for node in before.node}
     needed = after.ancestors({parse_input(text).node for text in run} & set(after.nodes))
-    wanted = nodes_to_clone(before, after, _shared_random(originals, after)) & needed
+    wanted = nodes_to_clone(before, after, _shared(originals, after)) & needed
     return {
         name: name
         if name.startswith(SCOPE + "/") and name not in originals
@@ -156,16 +157,17 @@ def _names(before: tf.GraphDef, after: GraphView, run: Iterable[str]) -> Dict[st
     }
 
 
-def _shared_random(originals: Dict[str, tf.NodeDef], after: GraphView) -> Set[str]:
-    """Random ops that draw for both graphs: unchanged ones outside of while loops.
+def _shared(originals: Dict[str, tf.NodeDef], after: GraphView) -> Set[str]:
+    """Unchanged random ops, which draw for both graphs, and what is fed to both.
 
-    Loops are cloned whole.
+    The results of Python functions are fed, whatever these read. While loops are cloned whole.
     """
     inside = frames(after)
     return {
         name
         for name, node in originals.items()
-        if "seed2" in node.attr and not inside.get(name) and after.nodes[name] == node
+        if not inside.get(name)
+        and (is_source(node) or ("seed2" in node.attr and after.nodes[name] == node))
     }
 
 
