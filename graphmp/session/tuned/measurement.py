@@ -7,7 +7,6 @@ import pathlib
 import tempfile
 from typing import Any, Dict, Iterator, List, Optional
 
-from graphmp.config import Config
 from graphmp.graph.io.messages import serialize
 from graphmp.policy.traits import MOVES_NOTHING
 from graphmp.report.facts import half_ops
@@ -44,20 +43,23 @@ class Measurement:
         self._half = half
 
     @contextlib.contextmanager
-    def costs_file(self, steps: Tracing, config: Config) -> Iterator[str]:
+    def costs_file(
+        self, steps: Tracing, compute_dtype: str, batch_size: Optional[int]
+    ) -> Iterator[str]:
         """Make costs of traced steps; the path of a file of them, as long as it is needed.
 
         Args:
             steps: the traced steps.
-            config: the options of the conversion.
+            compute_dtype: of the conversion.
+            batch_size: the first dimension of what they were fed; None if nothing was.
         """
-        self.costs = self._measured(steps, config.compute_dtype)
+        self.costs = self._measured(steps, compute_dtype, batch_size)
         with tempfile.TemporaryDirectory(prefix="graphmp_") as name:
             path = pathlib.Path(name) / "session.costs"
             path.write_bytes(files.dumps(self.costs))
             yield str(path)
 
-    def _measured(self, steps: Tracing, dtype: str) -> Costs:
+    def _measured(self, steps: Tracing, dtype: str, batch_size: Optional[int]) -> Costs:
         assert self._by_bytes.original is not None and self._half.meta_graph is not None
         tensors: Dict[str, List[Any]] = {}
         for trace in steps.metadata():
@@ -69,7 +71,7 @@ class Measurement:
         traces.start, rows = casts.measure(dtype, traces.sizes(), _CASTS)
         traces.casts = [(to, elements, times) for to, elements, times in rows]
         traces.complete = True
-        return traces.costs(this_machine(), dtype, _SOURCE, None)
+        return traces.costs(this_machine(), dtype, _SOURCE, batch_size)
 
 
 def differs(by_bytes: LiveConversion, by_times: LiveConversion) -> bool:

@@ -52,6 +52,7 @@ _SKIPPED = "of %d training steps too many were skipped: %d turns had such steps"
 _MANY_SKIPS = 5
 _UNMEASURED = "operations were not measured: %s"
 _KEPT = "the next run takes what was measured from %s"
+_KEPT_LATE = _KEPT + " if it restores a checkpoint there before it trains, else by --tune_file"
 _OTHER_GRAPH = "%s: not used, it is of another graph"
 _OTHER_BATCH = "%s: not used, its batches were of %s, these are of %s"
 _UNFINISHED = "not tuned: it ended after %d training steps; %d to %d that are alike are needed"
@@ -85,6 +86,7 @@ class Tuning:
         self._replay = replay
         self._file = file
         self._earlier: Optional[Costs] = None  # of an earlier run
+        self._kept_in_words = _KEPT
         self._placement = ""  # digest of the placement by measured times
         self._batch_size: Optional[int] = None
         self._tracing: Optional[Tracing] = None
@@ -152,6 +154,7 @@ class Tuning:
             float32 = replace(config, compute_dtype="float32", loss_scale="none", costs="")
             self._owner.convert_also(FLOAT32, float32)
         self._made = made
+        self._kept_in_words = _KEPT if self._file.path else _KEPT_LATE
         self._earlier = self._by_file() if self.measures else None
         if self._earlier is None:
             self._prepare()
@@ -311,7 +314,8 @@ class Tuning:
         """Convert the graph by the times of operations in traced steps."""
         assert self._measurement is not None  # steps were traced for it
         try:
-            with self._measurement.costs_file(steps, self._owner.config) as path:
+            dtype = self._owner.config.compute_dtype
+            with self._measurement.costs_file(steps, dtype, self._batch_size) as path:
                 self._convert_by(path)
                 self.measured = self._measurement.costs
         except GraphmpError as error:
@@ -375,14 +379,14 @@ class Tuning:
         """Write what was measured, if it is known where to; a verdict only once."""
         if self.measured is None or not self._file.path:
             return
-        costs = replace(self.measured, placement=self._placement, batch_size=self._batch_size)
+        costs = replace(self.measured, placement=self._placement)
         found = self.verdict.outcome if self.verdict is not None else None
         if found is not None:
             steps = {name: _time(seconds, found.rounds) for name, seconds in found.seconds.items()}
             costs = replace(costs, faster=found.faster, steps={**costs.steps, **steps})
         try:
             self._file.write(costs)
-            text = _KEPT % self._file.path
+            text = self._kept_in_words % self._file.path
         except GraphmpError as error:
             text = str(error)
         if self.verdict is not None:

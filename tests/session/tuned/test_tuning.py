@@ -10,8 +10,11 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.session.live.live_graph import known_live_graph
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.pipeline import rewrite
+from graphmp.session.live.live_graph import LiveGraph, known_live_graph
 from graphmp.session.tuned import tracing
 from graphmp.session.tuned.measurement import Measurement
 from graphmp.session.tuned.turn import Request, TimedTurn
@@ -403,7 +406,8 @@ def measured(monkeypatch, times):
     """Have the measurement find these costs, in traces of the right steps."""
     seen = []
 
-    def found(measurement, steps, dtype):
+    def found(measurement, steps, dtype, batch_size):
+        assert batch_size == 16
         seen.extend(len(steps.steps(variant, {})) for variant in (FLOAT32, HALF))
         assert "train" in steps.targets()
         original = measurement._by_bytes.original
@@ -412,7 +416,7 @@ def measured(monkeypatch, times):
             for node in original.graph_def.node
             if node.op == "MatMul" and node.name not in times
         }
-        return of_nodes(original, {**times, **gradients}, 1.0, compute_dtype=dtype)
+        return of_nodes(original, {**times, **gradients}, 1.0, compute_dtype=dtype, batch_size=batch_size)
 
     monkeypatch.setattr(Measurement, "_measured", found)
     monkeypatch.setattr("graphmp.tuning.machine.this_machine", lambda: MACHINE)
@@ -457,7 +461,7 @@ def test_a_conversion_by_times_without_half_precision_is_not_timed(graph, monkey
 def test_operations_that_cannot_be_measured_leave_bytes(graph, monkeypatch):
     build()
 
-    def refused(measurement, steps, dtype):
+    def refused(measurement, steps, dtype, batch_size):
         raise GraphmpError("GMP002", "no costs")
 
     monkeypatch.setattr(Measurement, "_measured", refused)
@@ -501,6 +505,39 @@ def test_the_next_run_skips_the_measuring(monkeypatch, tmp_path, kept, seconds):
     second, clock, variants = tuned_beside_checkpoints(tmp_path, seconds, steps=3)
     assert clock.called == [] and variants == {kept} - {FLOAT32}
     assert (second.verdict.kept, second.verdict.file) == (kept, str(tmp_path / "graphmp.costs"))
+
+
+def test_the_file_places_as_the_run_that_measured_it(graph, tmp_path):
+    """Sizes that the graph leaves open are those of the batches, in both."""
+    build()
+    path = str(tmp_path / "kept.costs")
+    original = tf.train.export_meta_graph()
+    with graphmp.Session(graph=graph, tune=path, config=AS_WRITTEN) as session:
+        losses(session, STEPS_TAKEN)
+    costs = files.read(path)
+    placed = rewrite(original, Config.make(costs=path), Policy.default("float16"))
+    assert costs.batch_size == 16
+    assert placed.record.costs["placement"] == costs.placement
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_folder_that_is_known_too_late_is_said(graph, monkeypatch, tmp_path, late):
+    """A run that doesn't restore anything learns where the file is when it saves."""
+    build()
+    measured(monkeypatch, COSTS["placed by times"])
+    said = []
+    monkeypatch.setattr(LiveGraph, "kept", lambda live, text: said.append(text))
+    saver, model = tf.train.Saver(), str(tmp_path / "model")
+    with graphmp.Session(graph=graph, tune=True, config=AS_WRITTEN) as session:
+        Clock(known_live_graph(graph).tuning, {FLOAT32: 1.0, BYTES: 2.0, TUNED: 0.5, HALF: 9.0})
+        session.run("init")
+        if not late:
+            saver.save(session, model)
+        losses(session, 54)
+        saver.save(session, model)
+    (text,) = said
+    assert text.startswith("the next run takes what was measured from %s" % tmp_path)
+    assert ("if it restores a checkpoint there before it trains" in text) == late
 
 
 def test_a_file_with_regions_is_used_with_them(monkeypatch, tmp_path):
