@@ -416,7 +416,9 @@ def measured(monkeypatch, times):
             for node in original.graph_def.node
             if node.op == "MatMul" and node.name not in times
         }
-        return of_nodes(original, {**times, **gradients}, 1.0, compute_dtype=dtype, batch_size=batch_size)
+        return of_nodes(
+            original, {**times, **gradients}, 1.0, compute_dtype=dtype, batch_size=batch_size
+        )
 
     monkeypatch.setattr(Measurement, "_measured", found)
     monkeypatch.setattr("graphmp.tuning.machine.this_machine", lambda: MACHINE)
