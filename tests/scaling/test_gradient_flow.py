@@ -11,6 +11,7 @@ from graphmp.errors import GraphmpError
 from tests.support import training_inside
 from tests.support.models import two_layers
 from tests.support.painting import built
+from tests.support.proved import open_claims, original_and_converted
 from tests.support.scaled import losses_of
 from tests.support.training_graphs import SHAPES, adam, sgd, square, vectors
 
@@ -49,6 +50,44 @@ def test_an_update_kernel_trains_whatever_the_collection_says():
         adam().minimize(loss, var_list=[frozen], name="train")
 
     assert updates(build) == [{"ApplyAdam": 1}]
+
+
+def by_hand(written, made=lambda w, gradient: w - 0.1 * gradient):
+    """A layer outside of the collection, whose gradient is written to it or to another variable."""
+    frozen = tf.get_variable("frozen", (12, 12), trainable=False)
+    other = tf.get_variable("other", (12, 12), trainable=False)
+    loss = square(two_layers(tf.matmul(vectors(), frozen)))
+    variable = {"itself": frozen, "another": other}[written]
+    tf.assign(variable, made(frozen, tf.gradients(loss, [frozen])[0]), name="step")
+
+
+@pytest.mark.parametrize("written, found", [("itself", [{"Assign": 1}]), ("another", [])])
+def test_an_assignment_trains_what_the_loss_is_computed_of(written, found):
+    """Whatever the collection has: another optimizer's variables, a perturbation, a weight."""
+
+    def build():
+        with tf.variable_scope("", use_resource=False):
+            by_hand(written)
+
+    assert updates(build) == found
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda w, gradient: w - 0.1 * gradient,
+        lambda w, gradient: tf.clip_by_value(w + 0.1 * tf.sign(gradient), -1.0, 1.0),
+        lambda w, gradient: w - tf.matmul(tf.matrix_inverse(tf.eye(12) * 2.0), gradient),
+    ],
+    ids=["descent", "perturbation", "natural gradient"],
+)
+def test_an_assignment_by_hand_is_proved(made, use_resource):
+    def model():
+        with tf.variable_scope("", use_resource=use_resource):
+            by_hand("itself", made)
+
+    assert open_claims(*original_and_converted(model)) == {}
 
 
 def fetched(shown=False):

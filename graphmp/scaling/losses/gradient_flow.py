@@ -193,12 +193,13 @@ def _out_of_lists(graph: TrainingGraph, lists: List[Port], into: AbstractSet[str
 
 
 def _trainable(graph: TrainingGraph, scope: GradientScope) -> AbstractSet[str]:
-    """Variables that an assignment may train: trainable ones, and those that the scope reads."""
-    collected = graph.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
-    if collected is not None:
-        return collected
+    """Variables that an assignment may train: trainable ones, and those that gradients are of.
+
+    The latter are those that the scope's code depends on: what is written to them changes the loss.
+    """
     before = graph.view.ancestors(scope.nodes, control=False)
-    return {name for name in before if graph.state.variable(name) == name}
+    read = {name for name in before if graph.state.variable(name) == name}
+    return read | (graph.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES) or frozenset())
 
 
 def _follow(
