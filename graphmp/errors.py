@@ -275,6 +275,12 @@ CODES = {
         "Set the option of the session that the message names, train in float16 here, or in"
         " bfloat16 on TensorFlow 2.",
     ),
+    "GMP128": Code(
+        0,
+        "The loss reads the direction of gradients alone, such as the sign of an input's gradient.",
+        "Compute them in float32 by the --keep_float32 that the message names, or train in"
+        " bfloat16, whose range is float32's.",
+    ),
 }
 
 

@@ -151,8 +151,8 @@ def _changed(
     mark(result, config, "rewrite")
     done = [*handed, *scaled.done, *(row for notes in painted for row in notes.done), *looks]
     prediction = predicted(config.costs, config.compute_dtype)
-    idle = plan.idle if config.compute_dtype == "float16" else {}
-    return emptied(result), record(special, scaled, painted, done, prediction, idle)
+    said = plan if config.compute_dtype == "float16" else None
+    return emptied(result), record(special, scaled, painted, done, prediction, said)
 
 
 def _painted(problem: Problem, solve: Solver) -> Notes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import re
-from types import MappingProxyType
 from typing import (
     AbstractSet,
     Any,
@@ -30,7 +29,9 @@ from graphmp.rewrite.placement_by_time import Timed
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.recognise import Recognised
 from graphmp.scaling.insertion.inserted import Inserted
+from graphmp.scaling.losses.directions import Direction
 from graphmp.scaling.losses.idle import IdleCode
+from graphmp.scaling.plan.model import ScalePlan
 from graphmp.tuning.costs import FLOAT32, OPERATIONS, WHOLE, Costs
 from graphmp.tuning.prediction import Prediction
 from graphmp.wording import plural
@@ -97,7 +98,7 @@ def record(
     painted: Sequence[Notes],
     done: List[Done],
     prediction: Optional[Prediction] = None,
-    idle: Mapping[str, IdleCode] = MappingProxyType({}),
+    vanishing: Optional[ScalePlan] = None,
 ) -> Record:
     """The record of a rewrite.
 
@@ -107,13 +108,15 @@ def record(
         painted: the notes on each body.
         done: all changes.
         prediction: times by --costs; None without.
-        idle: gradient code whose gradients train nothing, by the path of its start; none in
-            bfloat16, which has the range of float32.
+        vanishing: the plan, which has gradient code whose gradients may vanish; None in bfloat16,
+            which has the range of float32.
     """
     trains = bool(scaled.losses) or any(row["code"] == "GMP110" for row in scaled.warnings)
     warnings = [row for row in special.warnings if row["code"] != "GMP105" or not trains]
     warnings += scaled.warnings
-    warnings += _idle(idle, {row.node for row in done if row.did == "painted"})
+    if vanishing is not None:
+        half = {row.node for row in done if row.did == "painted"}
+        warnings += [*_idle(vanishing.idle, half), *_directions(vanishing.directions, half)]
     unknown = [name for notes in painted for name in notes.unknown]
     if unknown:
         text = (
@@ -144,6 +147,20 @@ def _idle(idle: Mapping[str, IdleCode], half: AbstractSet[str]) -> Iterator[Dict
         text += " (%s): no scale keeps those below 6e-8 from vanishing in float16; %s"
         calls = plural(len(left), "such call")
         yield warning("GMP110", first, text % (calls, _cure(left)))
+
+
+def _directions(
+    directions: Mapping[str, Direction], half: AbstractSet[str]
+) -> Iterator[Dict[str, str]]:
+    """Gradient code in half precision of which a loss reads the direction alone; reported once."""
+    left = [start for start, code in directions.items() if code.nodes & half]
+    if left:
+        text = (
+            "the loss reads, by %s, the mere direction of gradients that are taken from here (%s):"
+            " those that vanish in float16 have none; %s"
+        )
+        calls = plural(len(left), "such call")
+        yield warning("GMP128", left[0], text % (directions[left[0]].reader, calls, _cure(left)))
 
 
 def _cure(starts: Sequence[str]) -> str:

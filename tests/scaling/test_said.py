@@ -10,16 +10,9 @@ from tests.support.control_flow import control_flow
 from tests.support.painting import built, nodes
 from tests.support.structure import needs_tf2
 from tests.support.training_graphs import SHAPES, net, sgd, square, vectors
+from tests.support.warned import said
 
 pytestmark = pytest.mark.unit
-
-
-def said(meta_graph, code, **options):
-    return [
-        row
-        for row in graphmp.convert(meta_graph, **options).report["warnings"]
-        if row["code"] == code
-    ]
 
 
 def test_each_losss_row_lists_the_writes_that_are_skipped_with_it():

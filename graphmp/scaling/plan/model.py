@@ -8,6 +8,7 @@ from typing import AbstractSet, Dict, Mapping, NamedTuple, Optional, Sequence, T
 from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.graph.structure.view import Port
 from graphmp.policy.reason import Reason
+from graphmp.scaling.losses.directions import Direction
 from graphmp.scaling.losses.idle import IdleCode
 from graphmp.scaling.losses.inside import OpenBody
 from graphmp.scaling.losses.model import Loss
@@ -38,6 +39,7 @@ class ScalePlan(NamedTuple):
         behind: writes of the main graph that belong to the steps of functions, with indices into
             `inside`.
         idle: gradient code whose gradients train nothing, by the path of its start.
+        directions: gradient code of which a loss reads the direction alone, likewise.
     """
 
     losses: Sequence[Loss]
@@ -56,6 +58,7 @@ class ScalePlan(NamedTuple):
     behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})
     recorded: Sequence[RecordedCall] = ()
     idle: Mapping[str, IdleCode] = MappingProxyType({})
+    directions: Mapping[str, Direction] = MappingProxyType({})
 
 
 class Inside(NamedTuple):

@@ -9,6 +9,7 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.policy.op_sets import UPDATE_PREFIXES
+from graphmp.scaling.losses.directions import Direction, directions
 from graphmp.scaling.losses.idle import IdleCode, idle_code, idle_functions
 from graphmp.scaling.losses.losses import behind_train_op, find_losses
 from graphmp.scaling.losses.model import Loss
@@ -45,13 +46,14 @@ def plan_scaling(
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that doesn't exist.
     """
     losses, steps = find_losses(graph, config), list(steps_inside(graph, config, recorded))
+    ways = _directions(graph, losses, steps)
     if not leave:
         _check_train_op(graph, config, losses, steps)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         unscaled = [(step.body, loss) for step in steps for loss in step.losses]
         returned = plan_returned(graph, [], config, allow, recorded)
         return planned(graph, [], config, allow, [])._replace(
-            unscaled=losses, unscaled_inside=unscaled, returned=returned
+            unscaled=losses, unscaled_inside=unscaled, returned=returned, directions=ways
         )
     warnings = [*_assumed(graph), *_unscaled_updates(graph, losses, config)]
     returned = plan_returned(graph, steps, config, allow, recorded)
@@ -90,6 +92,7 @@ def plan_scaling(
         behind=behind,
         warnings=warnings,
         idle=_idle(graph, losses, steps, config),
+        directions=ways,
     )
 
 
@@ -139,6 +142,16 @@ def _idle(
     found = {**idle_code(graph, losses), **idle_functions(graph, losses, served)}
     for step in steps:
         found.update(idle_code(step.graph, step.losses, step.body.name))
+    return found
+
+
+def _directions(
+    graph: TrainingGraph, losses: Sequence[Loss], steps: Sequence[StepInside]
+) -> Dict[str, Direction]:
+    """Gradient code whose direction a loss reads, in the main graph and in functions that train."""
+    found = directions(graph, losses)
+    for step in steps:
+        found.update(directions(step.graph, step.losses, step.body.name))
     return found
 
 
