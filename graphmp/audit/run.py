@@ -28,6 +28,7 @@ from graphmp.wording import first_line, some
 
 MOST_MEASURED, LEAST_MEASURED = 10, 3  # steps
 ENOUGH_MEASURED = 15000  # tensors in all steps
+_INITIAL = "; initial values fed by %s are made up: --checkpoint has those of a run"
 
 
 def audit(
@@ -56,6 +57,7 @@ def audit(
         stepper.begin(options.checkpoint)
         batches = batches_for(stepper, conversion.original, options)
         data = options.data or _made_up(conversion.original, batches(0), options.seed)
+        data += _INITIAL % some(stepper.made_up) if stepper.made_up else ""
         measured = measured_steps(options.steps, len(paired.rows))
         steps, seconds = _run(stepper, batches, options.steps, measured, tally, progress)
     ranges, reasons = tally.ranges(), _reasons(conversion.report)

@@ -251,3 +251,18 @@ def test_targets_that_a_python_function_makes_of_predictions():
     audited = of_model(taught_by_python)
     assert audited.agrees and audited.losses[0].original[0] > 0
     assert "computed from target:0 are made up" in audited.data
+
+
+def begun_by_a_feed():
+    """An embedding whose initial value is fed."""
+    table = tf.Variable(tf.placeholder(tf.float32, [4, 8], "pretrained"), name="table")
+    x = tf.placeholder(tf.float32, [None, 4], "x")
+    tf.train.AdamOptimizer().minimize(tf.reduce_mean(tf.square(tf.matmul(x, table))))
+
+
+def test_initial_values_that_are_fed_are_made_up_and_said():
+    audited = of_model(begun_by_a_feed)
+    assert audited.agrees and audited.losses[0].original[0] > 0
+    assert audited.data.endswith(
+        "; initial values fed by pretrained:0 are made up: --checkpoint has those of a run"
+    )

@@ -88,3 +88,31 @@ def test_a_tensor_among_the_variables(session):
         tf.add_to_collection(tf.GraphKeys.LOCAL_VARIABLES, tf.placeholder(tf.bool, [], "phase"))
         initialise(session, [])
         assert not session.run(tf.report_uninitialized_variables(tf.global_variables())).size
+
+
+@pytest.mark.parametrize("shape", [[6, 3], None], ids=["of its shape", "without a shape"])
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_initial_values_that_a_script_feeds_are_made_up(shape, use_resource):
+    """Such as an embedding's; always the same, and what starts from them follows."""
+
+    def begun():
+        with tf.Graph().as_default() as graph, tf.variable_scope("", use_resource=use_resource):
+            given = tf.placeholder(tf.float32, shape, "given")
+            first = tf.get_variable("first", [6, 3], initializer=tf.zeros_initializer())
+            table = tf.Variable(tf.reshape(given, [6, 3]), name="table", use_resource=use_resource)
+            last = tf.get_variable("last", initializer=table.read_value() * 2.0)
+            with tf.Session(graph=graph) as session:
+                assert initialise(session, []) == ["given:0"]
+                return session.run([first, table, last])
+
+    first, table, last = begun()
+    np.testing.assert_array_equal(last, 2 * table)
+    np.testing.assert_array_equal(begun()[1], table)
+    assert not first.any() and 0 < np.abs(table).max() < 1
+
+
+def test_an_initial_value_of_an_unknown_size_stays_out():
+    with tf.Graph().as_default() as graph:
+        tf.Variable(tf.placeholder(tf.float32, [None, 3]), validate_shape=False)
+        with tf.Session(graph=graph) as session:
+            assert initialise(session, []) == []

@@ -76,6 +76,7 @@ class TrainingSession:
         graph: the tf.Graph.
         session: the tf.Session.
         targets: ops of a step.
+        made_up: placeholders of initial values that were made up; empty after a checkpoint.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class TrainingSession:
             except ValueError:
                 self.graph, self._saver = _imported(importer, _without_shapes(meta_graph))
         self.targets = self.ops(targets)
+        self.made_up: List[str] = []
         self._config = with_session_config(config)
         self.session = LimitedSession(self.graph, self._config)
 
@@ -128,9 +130,10 @@ class TrainingSession:
             GraphmpError: GMP003 if the checkpoint can't be restored.
             tf.errors.ResourceExhaustedError: with `sparing`, if an initialiser runs out of memory.
         """
-        initialise(self.session, self.ops(initializers), sparing)
+        self.made_up = initialise(self.session, self.ops(initializers), sparing)
         if checkpoint:
             restore(self.session, self._saver, checkpoint)
+            self.made_up = []
 
     def reopen(self) -> None:
         """Close the session and open a new one: nothing is initialised, nothing was drawn."""
