@@ -27,6 +27,7 @@ from graphmp.rewrite.decisions import Decisions, decided, in_float32_again
 from graphmp.rewrite.problem import Problem, problems
 from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.record import Notes, noted, record
+from graphmp.scaling.insertion.as_built import AsBuilt
 from graphmp.scaling.insertion.handles import pass_handles
 from graphmp.scaling.insertion.insert import insert
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -36,6 +37,7 @@ from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.tuning.given import predicted
 
 Solver = Callable[[Problem], Decisions]
+_Changed = Tuple[StoredMetaGraph, Record, Sequence[AsBuilt]]
 
 
 class Rewriting:
@@ -44,10 +46,11 @@ class Rewriting:
     Attributes:
         converted: the converted graph, stored.
         record: facts for the report.
+        as_built: the values of scaled gradient code as the graph's own.
     """
 
-    def __init__(self, converted: StoredMetaGraph, record: Record):
-        self.converted, self.record = converted, record
+    def __init__(self, converted: StoredMetaGraph, record: Record, as_built: Sequence[AsBuilt]):
+        self.converted, self.record, self.as_built = converted, record, as_built
 
     @once
     def meta_graph(self) -> tf.MetaGraphDef:
@@ -95,19 +98,19 @@ def rewrite(
     op_defs = OpDefs(meta_graph)
     change = functools.partial(_changed, meta_graph, op_defs, policy, recorded, goes_on)
     by_times = bool(config.costs) and config.loss_scale == "dynamic"
-    changed, facts = _by_times(change, config, solve) if by_times else change(config, solve)
+    changed, facts, values = _by_times(change, config, solve) if by_times else change(config, solve)
     give_back()
     check.check_types(
         view_of(changed), OpDefs(changed) if changed.graph_def.library.function else op_defs
     )
-    return Rewriting(check.loaded(meta_graph, changed), facts)
+    return Rewriting(check.loaded(meta_graph, changed), facts, values)
 
 
 def _by_times(
-    change: Callable[[Config, Solver], Tuple[StoredMetaGraph, Record]],
+    change: Callable[[Config, Solver], _Changed],
     config: Config,
     solve: Solver,
-) -> Tuple[StoredMetaGraph, Record]:
+) -> _Changed:
     """The changed graph, without a scale if times leave all in float32: it would only be slower."""
     decisions: Dict[str, Decisions] = {}
 
@@ -132,14 +135,14 @@ def _changed(
     goes_on: bool,
     config: Config,
     solve: Solver,
-) -> Tuple[StoredMetaGraph, Record]:
-    """The graph with all changes made, and the record of them."""
+) -> _Changed:
+    """The graph with all changes made, and what is known of them."""
     result = copied(meta_graph)
     view = view_of(meta_graph) if isinstance(meta_graph, StoredMetaGraph) else None
     special, training, plan = _planned(result, op_defs, config, policy, recorded, view, goes_on)
     scaled = insert(training, config, plan)
     if special.leave:
-        return emptied(result), record(special, scaled, [], scaled.done)
+        return emptied(result), record(special, scaled, [], scaled.done), scaled.as_built
     op_defs = OpDefs(result) if plan.returned else op_defs
     give_back()  # the loss scale's scratch graph
     to_solve = problems(result, op_defs, config, policy, plan)
@@ -152,7 +155,8 @@ def _changed(
     done = [*handed, *scaled.done, *(row for notes in painted for row in notes.done), *looks]
     prediction = predicted(config.costs, config.compute_dtype)
     said = plan if config.compute_dtype == "float16" else None
-    return emptied(result), record(special, scaled, painted, done, prediction, said)
+    facts = record(special, scaled, painted, done, prediction, said)
+    return emptied(result), facts, scaled.as_built
 
 
 def _painted(problem: Problem, solve: Solver) -> Notes:

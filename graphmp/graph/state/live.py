@@ -109,13 +109,19 @@ def is_initializer(op: Any) -> bool:
 
 
 def ancestors(
-    ops: Iterable[Any], stop: Optional[Callable[[Any], bool]] = None, control: bool = True
+    ops: Iterable[Any],
+    stop: Optional[Callable[[Any], bool]] = None,
+    control: bool = True,
+    fed: AbstractSet[str] = frozenset(),
 ) -> Set[Any]:
-    """The given ops and all that they depend on; ops for which `stop` holds are not traversed."""
+    """The given ops and all that they depend on.
+
+    Ops for which `stop` holds are not traversed, and tensors with the names `fed` not computed.
+    """
 
     def before(op: Any) -> Iterator[Any]:
         if stop is None or not stop(op):
-            yield from (tensor.op for tensor in op.inputs)
+            yield from (tensor.op for tensor in op.inputs if tensor.name not in fed)
             yield from op.control_inputs if control else ()
 
     return reached(ops, before)

@@ -49,6 +49,7 @@ class Arithmetic:
         given: the inputs that calls of gradient-taking functions get from it, by call; may be
             empty.
         unscaled: names of the nodes that divide by it.
+        moved: the outputs that compute scaled gradients, for those whose names give them unscaled.
         waits: control inputs of unscales in front of a copy that has them: TensorFlow runs no
             update before all gradients are computed.
         finite: name of the finite check; empty without one.
@@ -95,7 +96,7 @@ class Arithmetic:
             scope,
         )
         self._part = part
-        self._moved: Dict[Port, Port] = {}
+        self.moved: Dict[Port, Port] = {}
         self._sources: Dict[Port, Any] = {}
         self._results: Dict[Port, Any] = {}
         self.divisions: Dict[Port, Any] = {}
@@ -147,7 +148,7 @@ class Arithmetic:
         self.waits = {
             self._part.name(t): [c.node for c in self._editor.controls(p.node)]
             for p, t in self.divisions.items()
-            if p in self._moved
+            if p in self.moved
         }
         self._flag, self._flag_outside, self._trained = flag, None, None
         self.finite = "" if finite is None else self._part.name(finite)
@@ -166,6 +167,19 @@ class Arithmetic:
             for name in dict.fromkeys(map(self._part.name, self.divisions.values()))
             if self.current and name.startswith("graphmp/")
         ]
+
+    @property
+    def in_step(self) -> str:
+        """Name of the node of the factor of this step's loss; empty without a scale."""
+        return (
+            self._part.name(self.scale.in_step)
+            if isinstance(self.scale, scales.FixedLossScale)
+            else ""
+        )
+
+    def unscaled_port(self, port: Port) -> Optional[Port]:
+        """The output that holds one of gradient code unscaled; None if nothing outside reads it."""
+        return self._part.port(self.divisions[port]) if port in self.divisions else None
 
     def flag_on(self, sides: Conditions) -> Port:
         """Whether its gradients are finite, on some sides of conditionals.
@@ -235,7 +249,7 @@ class Arithmetic:
         """A stand-in for an output, or its replacement: a scaled seed, a scaled result."""
         if port in self._sources:
             return self._sources[port]
-        return self._part.input(self._moved.get(port, port), self._graph.dtype(port))
+        return self._part.input(self.moved.get(port, port), self._graph.dtype(port))
 
     def _read_in(self, scope: GradientScope, port: Port) -> Any:
         """An output as read by gradient code: unscaled if it leaves other gradient code."""
@@ -250,10 +264,10 @@ class Arithmetic:
     def _keep_fetched(self, kept: Sequence[Port]) -> None:
         for scope in self._loss.scopes:
             for port in (port for port in kept if port.node in scope.nodes):
-                self._moved[port] = computed_elsewhere(self._graph, self._editor, scope, port.node)
-        for port in self._moved:
-            while self._moved[port] in self._moved:  # the replacement may be replaced too
-                self._moved[port] = self._moved[self._moved[port]]
+                self.moved[port] = computed_elsewhere(self._graph, self._editor, scope, port.node)
+        for port in self.moved:
+            while self.moved[port] in self.moved:  # the replacement may be replaced too
+                self.moved[port] = self.moved[self.moved[port]]
 
     def _scale(self, scope: GradientScope) -> None:
         """Scale seeds, results of unknown ops, and values that are compared with gradients."""
@@ -304,7 +318,7 @@ class Arithmetic:
         """
         leaving = () if scope.call else scope.leaving
         for port in dict.fromkeys(
-            [*leaving, *(port for port in self._moved if port.node in scope.nodes)]
+            [*leaving, *(port for port in self.moved if port.node in scope.nodes)]
         ):
             kept = copies_unscaled(self._graph, scope, port.node)
             degree = 0 if kept else scope.degrees.at(port)
@@ -317,7 +331,7 @@ class Arithmetic:
                 port.node,
             )
             with tf.device(self._graph.places.of(reader)):
-                tensor = self._part.input(self._moved.get(port, port), self._graph.dtype(port))
+                tensor = self._part.input(self.moved.get(port, port), self._graph.dtype(port))
                 self._results[port] = self.divisions[port] = self._here.divided(
                     port, tensor, degree
                 )
@@ -340,7 +354,7 @@ class Arithmetic:
         A fetched gradient keeps its name and returns the result.
         """
         made = {(name, slot) for name, slot, _ in self._connections}
-        for port in self._moved:
+        for port in self.moved:
             self._connections.append((port.node, 0, self._as_it_was(port, self.divisions[port])))
         unclipped = self._readers_ahead() if self._config.clip_norm else frozenset()
         for port, tensor in self._results.items():

@@ -53,7 +53,7 @@ def insert(graph: TrainingGraph, config: Config, plan: ScalePlan) -> Inserted:
 
     Including those inside functions.
     """
-    result = Inserted([], [], [], {}, list(plan.warnings))
+    result = Inserted([], [], [], {}, list(plan.warnings), [])
     if plan.losses or plan.inside or plan.loops:
         _insert(graph, config, plan, result)
     result.losses.extend(

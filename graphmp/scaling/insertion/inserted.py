@@ -8,6 +8,7 @@ from graphmp.errors import warning
 from graphmp.naming import in_body
 from graphmp.policy.reason import Done
 from graphmp.scaling.insertion.arithmetic import Arithmetic
+from graphmp.scaling.insertion.as_built import AsBuilt
 from graphmp.scaling.insertion.first_step import FirstStep
 from graphmp.scaling.insertion.gated_step import Gated
 from graphmp.scaling.losses.inside import OpenBody
@@ -27,6 +28,7 @@ class Inserted(NamedTuple):
         first_steps: what a first step measures once the graph is painted, by function; "" is the
             main graph.
         warnings: rows of the report.
+        as_built: the values of gradient code of the main graph.
     """
 
     losses: List[Dict[str, Any]]
@@ -34,6 +36,7 @@ class Inserted(NamedTuple):
     done: List[Done]
     first_steps: Dict[str, List[FirstStep]]
     warnings: List[Dict[str, str]]
+    as_built: List[AsBuilt]
 
 
 def row_of(

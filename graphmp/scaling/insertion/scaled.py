@@ -14,6 +14,7 @@ from graphmp.loss_scale.scales import state_for_functions
 from graphmp.naming import in_body
 from graphmp.policy.reason import Done
 from graphmp.scaling.insertion.arithmetic import Arithmetic
+from graphmp.scaling.insertion.as_built import as_built
 from graphmp.scaling.insertion.checkpoints import ScaleState
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.insertion.gated_step import gate
@@ -59,6 +60,8 @@ def scale_losses(
         )
         if each.first_step is not None:
             result.first_steps.setdefault(name, []).append(each.first_step)
+        if body is None and not handles:
+            result.as_built.append(as_built(graph, loss, each))
         warnings.extend(doubts(loss, each, each.scale.scope))
     gated = gate(graph, editor, plan.skips, made, warnings)
     result.warnings.extend(dict(row, node=in_body(name, row["node"])) for row in warnings)

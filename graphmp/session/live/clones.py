@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Mapping, Optional, Set
+from typing import AbstractSet, Any, Callable, Dict, Mapping, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -29,6 +29,7 @@ class Clones:
         prefix: str = "",
         earlier: Optional[Mapping[str, str]] = None,
         reused: Optional[Mapping[str, str]] = None,
+        fetched: Callable[[Any], Any] = lambda tensor: None,
     ):
         """Choose names; nothing is added yet.
 
@@ -41,12 +42,15 @@ class Clones:
             earlier: original name to clone's, of earlier clones that these read instead of their
                 originals, in the originals' dtypes.
             reused: the same, of clones that are what `after` has, dtypes included.
+            fetched: the tensor to read in place of a tensor whose clone has a multiple of its
+                value; else None.
         """
         self._graph = graph
         self._after = after
         self._before = before
         self._originals = {node.name for node in before.node}
         self._reused = reused or {}
+        self._fetched = fetched
         self._stand_ins = {**(earlier or {}), **self._reused}
         taken = set() if prefix else {op.name for op in graph.get_operations()}
         self.prefix = prefix or _free_prefix(taken)
@@ -121,8 +125,9 @@ class Clones:
         if port.output != CONTROL:
             if port.node in self._reused:
                 return op.outputs[port.output]
-            dtype = self._graph.get_operation_by_name(port.node).outputs[port.output].dtype
-            tensor = op.outputs[port.output]
+            original = self._graph.get_operation_by_name(port.node).outputs[port.output]
+            found, dtype = self._fetched(original), original.dtype
+            tensor = op.outputs[port.output] if found is None else found
             return (
                 tensor
                 if tensor.dtype == dtype

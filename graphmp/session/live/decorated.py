@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from graphmp.loss_scale.scales import FixedLossScale
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
-from graphmp.session.live.finite import FiniteWatch, WatchedLoss
+from graphmp.session.live.finite import FiniteWatch, Ran, WatchedLoss, cut, fed_tensor
 from graphmp.session.live.words import Words
 from graphmp.session.training import trains
 from graphmp.tf_hooks import internals, patch
@@ -36,7 +36,8 @@ def _do_run(
     metadata: Any,
 ) -> Any:
     runs = None if handle is not None else _runs(session.graph)
-    key = (*targets, *(tensor.op for tensor in fetches)) if runs is not None else ()
+    ops = (*targets, *(tensor.op for tensor in fetches))
+    key = Ran(ops, cut(map(fed_tensor, feeds)) if runs is not None else frozenset())
     watched = runs.watched(key) if runs is not None else []
     if runs is None or not watched:
         return original(session, handle, targets, fetches, feeds, options, metadata)
@@ -55,14 +56,14 @@ class _Runs:
         self._trains: Dict[Tuple[Any, ...], bool] = {}
         self._steps = 0
 
-    def watched(self, ops: Tuple[Any, ...]) -> List[Any]:
-        if ops not in self._trains:
-            self._trains[ops] = trains(self._graph, ops)
-        return self._finite.fetches(ops) if self._trains[ops] else []
+    def watched(self, ran: Ran) -> List[Any]:
+        if ran.ops not in self._trains:
+            self._trains[ran.ops] = trains(self._graph, ran.ops)
+        return self._finite.fetches(ran) if self._trains[ran.ops] else []
 
-    def trained(self, ops: Tuple[Any, ...], values: List[Any]) -> None:
+    def trained(self, ran: Ran, values: List[Any]) -> None:
         self._steps += 1
-        for step in self._finite.seen(ops, values, self._steps):
+        for step in self._finite.seen(ran, values, self._steps):
             for text in _WORDS.said(step):
                 say(text)
 

@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 import threading
-from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    AbstractSet,
+    Any,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import ancestors, computed_by, is_half
 from graphmp.loss_scale.gradients import all_finite
+from graphmp.policy.op_sets import PLACEHOLDERS
 from graphmp.session.live.watch import WATCH_SCOPE, Overflow, Watch
 from graphmp.tf_hooks.internals import outside
+
+
+class Ran(NamedTuple):
+    """A run: its ops, and the names of the tensors that it is fed though it could compute them."""
+
+    ops: Tuple[Any, ...]
+    fed: FrozenSet[str] = frozenset()
+
+
+def fed_tensor(key: Any) -> Any:
+    """The tensor for a key of feeds: itself in 1.15.5, a reference to it in 2.x."""
+    return key.deref() if hasattr(key, "deref") else key
+
+
+def cut(tensors: Iterable[Any]) -> FrozenSet[str]:
+    """Names of those of some fed tensors that a graph could compute."""
+    return frozenset(t.name for t in tensors if t.op.type not in PLACEHOLDERS)
 
 
 class WatchedLoss(NamedTuple):
@@ -41,10 +71,10 @@ class WatchedLoss(NamedTuple):
     audited: bool = True
     behind: Sequence[Any] = ()
 
-    def computed(self, ops: AbstractSet[Any]) -> WatchedLoss:
-        """The parts of this loss that some ops compute."""
+    def computed(self, ops: AbstractSet[Any], fed: AbstractSet[str]) -> WatchedLoss:
+        """The parts of this loss that some ops compute, or that are fed, given their names."""
         flags, gradients, values = (
-            tuple(t for t in part if t.op in ops)
+            tuple(t for t in part if t.op in ops or t.name in fed)
             for part in (self.flags, self.gradients, self.values)
         )
         behind = () if values else computed_by(ops, self.values)
@@ -131,25 +161,25 @@ class FiniteWatch:
         self._originals = originals
         self._debug = debug
         self._lock = threading.Lock()
-        self._looked: Dict[Tuple[Any, ...], _Looked] = {}
+        self._looked: Dict[Ran, _Looked] = {}
         self._vectors: Dict[Tuple[Any, ...], Any] = {}  # by a loss's number, and its computed parts
         self._streaks = [_Streak() for _ in losses]
 
-    def fetches(self, ops: Tuple[Any, ...]) -> List[Any]:
-        """Tensors to fetch with ops that train: only those that these ops compute anyway."""
-        if ops not in self._looked:
+    def fetches(self, ran: Ran) -> List[Any]:
+        """Tensors to fetch with a run that trains: only those that it computes anyway."""
+        if ran not in self._looked:
             with self._lock:  # the script may train in several threads
-                self._looked[ops] = self._look(ancestors(ops))
-        return self._looked[ops].fetches
+                self._looked[ran] = self._look(ancestors(ran.ops, fed=ran.fed), ran.fed)
+        return self._looked[ran].fetches
 
-    def _look(self, behind: AbstractSet[Any]) -> _Looked:
+    def _look(self, behind: AbstractSet[Any], fed: AbstractSet[str]) -> _Looked:
         """Tensors to fetch when these ops run."""
-        parts = {number: loss.computed(behind) for number, loss in enumerate(self._losses)}
+        parts = {number: loss.computed(behind, fed) for number, loss in enumerate(self._losses)}
         parts = {number: loss for number, loss in parts.items() if loss.flags or loss.gradients}
         found = [self._vector(number, loss) for number, loss in parts.items()]
         updates = any(loss.kind != "dynamic" for loss in parts.values())
         watch = (
-            Watch([vector.op for vector in found], self._originals, updates)
+            Watch([vector.op for vector in found], self._originals, updates, fed)
             if self._debug and found
             else None
         )
@@ -161,9 +191,9 @@ class FiniteWatch:
             self._vectors[key] = _vector(loss)
         return self._vectors[key]
 
-    def seen(self, ops: Tuple[Any, ...], values: Sequence[Any], step: int) -> List[NotFinite]:
+    def seen(self, ran: Ran, values: Sequence[Any], step: int) -> List[NotFinite]:
         """The losses that were not finite in a run, given the values of `fetches`."""
-        losses, watch, _ = self._looked[ops]
+        losses, watch, _ = self._looked[ran]
         found = []
         for number, (finite, of_loss, scale, before) in zip(losses, values):
             if finite and of_loss:

@@ -29,7 +29,15 @@ def followed(nodes: LiveNodes, ops: List[Any]) -> LiveNodes:
     if not seeds or border & nodes.in_loops:
         return nodes
     wanted = with_dependents(view, seeds, border)
-    clones = Clones(ops[0].graph, view, view.graph_def, wanted, nodes.prefix, nodes.stand_ins.names)
+    clones = Clones(
+        ops[0].graph,
+        view,
+        view.graph_def,
+        wanted,
+        nodes.prefix,
+        nodes.stand_ins.names,
+        fetched=nodes.gradients.fetched,
+    )
     clones.add()
     return nodes.with_clones(clones, view, wanted)
 

@@ -23,6 +23,7 @@ from graphmp.session.live.closure import nodes_to_clone
 from graphmp.session.live.earlier import NOTHING, Earlier, Settling, digested
 from graphmp.session.live.export import exported
 from graphmp.session.live.finite import FiniteWatch, WatchedLoss
+from graphmp.session.live.gradient_values import GradientValues
 from graphmp.session.live.losses import watched_losses
 from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.session.live.reused import kept_with
@@ -116,6 +117,7 @@ def convert(
     known = frozenset(node.name for node in original.graph_def.node)
     results = Earlier(known, {**reused, **clones.names}, digested(after), settling.decided)
     nodes = kept_with(graph, nodes, results).with_clones(clones, after, known)
+    nodes = nodes._replace(gradients=GradientValues(nodes.stand_ins, done.as_built))
     warnings = [
         *done.record.warnings,
         *nothing_in_half(after.graph_def, config, done.record),

@@ -16,7 +16,7 @@ from graphmp.rewrite.decisions import decided as placed
 from graphmp.rewrite.pipeline import Solver
 from graphmp.session.live.beside import counted_beside
 from graphmp.session.live.export import as_built, left_by_others
-from graphmp.session.live.finite import NotFinite
+from graphmp.session.live.finite import NotFinite, Ran
 from graphmp.session.live.later import followed
 from graphmp.session.live.live_conversion import LiveConversion, convert
 from graphmp.session.live.nodes import LiveNodes, unconverted
@@ -248,7 +248,7 @@ class LiveGraph(Owner):
 
     def trained(
         self,
-        ops: Tuple[Any, ...],
+        ran: Ran,
         values: Sequence[Any],
         turn: Turn,
         originals: Sequence[Any],
@@ -256,7 +256,7 @@ class LiveGraph(Owner):
         """Called after a run that trained.
 
         Args:
-            ops: what was run.
+            ran: what was run.
             values: those of `turn.watched`.
             turn: the run's.
             originals: what the caller asked for.
@@ -266,7 +266,7 @@ class LiveGraph(Owner):
         with self._counting:  # the script may train in several threads
             self.steps += 1
             self.updates += is_update
-            seen = watch.seen(ops, values, self.steps) if values and watch is not None else []
+            seen = watch.seen(ran, values, self.steps) if values and watch is not None else []
         for step in seen:
             self.observer.not_finite(self, step)
 

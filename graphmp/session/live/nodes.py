@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, FrozenSet, NamedTuple
+from typing import AbstractSet, Any, FrozenSet, NamedTuple, Sequence
 
 from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.view import GraphView
 from graphmp.session.live.clones import Clones
+from graphmp.session.live.gradient_values import Feeding, GradientValues
 from graphmp.session.live.stand_ins import StandIns
 
 
@@ -21,6 +22,7 @@ class LiveNodes(NamedTuple):
         added: names of the nodes that this and earlier conversions added.
         merged: names of the merged summaries that show the loss scale.
         savers: names of nodes of Savers that came late.
+        gradients: the values of scaled gradient code.
     """
 
     stand_ins: StandIns
@@ -30,10 +32,20 @@ class LiveNodes(NamedTuple):
     added: FrozenSet[str]
     merged: FrozenSet[str]
     savers: FrozenSet[str] = frozenset()
+    gradients: GradientValues = GradientValues(StandIns({}))
 
     def knows(self, name: str) -> bool:
         """Whether a node is neither newer than the conversion nor foreign to it."""
         return name in self.known or name in self.added
+
+    def fetched(self, tensor: Any) -> Any:
+        """The tensor to fetch in place of a tensor: it isn't scaled."""
+        found = self.gradients.fetched(tensor)
+        return self.stand_ins.tensor(tensor) if found is None else found
+
+    def feeding(self, tensors: Sequence[Any], ran: Sequence[Any], runs: Sequence[Any]) -> Feeding:
+        """As `GradientValues.feeding`."""
+        return self.gradients.feeding(self.stand_ins, tensors, ran, runs)
 
     def with_clones(self, clones: Clones, view: GraphView, known: AbstractSet[str]) -> LiveNodes:
         """These nodes, and clones of others.

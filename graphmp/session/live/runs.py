@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -17,13 +17,14 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.state.live import as_list
 from graphmp.session.live import handed_out
 from graphmp.session.live.errors import of_original
+from graphmp.session.live.finite import Ran, fed_tensor
+from graphmp.session.live.gradient_values import Feeding
 from graphmp.session.live.live_graph import LiveGraph
-from graphmp.session.live.stand_ins import StandIns
+from graphmp.session.live.nodes import LiveNodes
 from graphmp.session.tuned.turn import Request, Turn
 from graphmp.tf_hooks import internals, patch
 
 Finder = Callable[[Any], Optional[LiveGraph]]
-Key = Tuple[Any, ...]  # ops that ran
 
 
 def install(find: Finder) -> None:
@@ -96,12 +97,16 @@ class _MappedDoors:
         given = internals.run_options(options)
         looks = trains and handle is None  # a partial run returns what its setup named
 
-        def run(turn: Turn) -> Tuple[Key, List[Any]]:
+        def run(turn: Turn) -> Tuple[Ran, List[Any]]:
             ops = [turn.nodes.stand_ins.op(op) for op in targets]
-            tensors = [turn.nodes.stand_ins.tensor(tensor) for tensor in fetches]
-            key = (*ops, *(tensor.op for tensor in tensors)) if looks else ()
+            tensors = [turn.nodes.fetched(tensor) for tensor in fetches]
+            runs = (*ops, *(tensor.op for tensor in tensors))
+            feeding = turn.nodes.feeding(
+                list(map(fed_tensor, feeds)), *((ran, runs) if handle is None else ((), ()))
+            )
+            key = Ran(runs, feeding.cut) if looks else Ran(())
             wanted = tensors + (turn.watched(key) if looks else []) + turn.extra
-            fed = _fed(turn.nodes.stand_ins, feeds)
+            fed = _fed(session, feeding, feeds)
             if turn.trace is not None:
                 values = {fed_tensor(tensor).name: value for tensor, value in fed.items()}
                 run = functools.partial(_traced, session, ops, wanted, values, given, turn.trace)
@@ -158,11 +163,10 @@ class _MappedDoors:
         found = [graph.as_graph_element(item) for item in as_list(fetches)]
         fed = [graph.as_graph_element(item) for item in feeds or []]
         live.prepare(session, [getattr(item, "op", item) for item in found])
-        stand_ins = live.nodes.stand_ins
         handle = original(
             session,
-            [_mapped(stand_ins, item) for item in found],
-            list({t: None for f in fed for t in (f, stand_ins.tensor(f))}),
+            [_mapped(live.nodes, item) for item in found],
+            list(dict.fromkeys([*fed, *live.nodes.feeding(fed, (), ()).tensors])),
         )
         live.set_up(handle)
         return handle
@@ -226,7 +230,7 @@ def _finished(
     live: LiveGraph,
     trains: bool,
     turn: Turn,
-    run: Callable[[Turn], Tuple[Key, List[Any]]],
+    run: Callable[[Turn], Tuple[Ran, List[Any]]],
     count: int,
     originals: Sequence[Any],
 ) -> List[Any]:
@@ -259,6 +263,22 @@ def _finished(
     return results[:count]
 
 
+class _Made(NamedTuple):
+    """A callable that TensorFlow made.
+
+    Attributes:
+        ran: the run.
+        feeding: what it takes.
+        more: what it returns besides.
+        call: itself.
+    """
+
+    ran: Ran
+    feeding: Feeding
+    more: List[Any]
+    call: Any
+
+
 class _Callable:
     """The result of `_make_callable_from_options`, renewed whenever the clones change."""
 
@@ -267,7 +287,7 @@ class _Callable:
         self._session = session
         self._options = options
         self._live = live
-        self._made: Dict[Tuple[Any, ...], Tuple[Key, Any]] = {}
+        self._made: Dict[Tuple[Any, ...], _Made] = {}
         self._fetches, self._targets, self._feeds = (
             [session.graph.as_graph_element(name) for name in names]
             for names in (options.fetch, options.target, options.feed)
@@ -279,16 +299,12 @@ class _Callable:
         if trains:
             self._live.observer.begins(self._live, dict(zip(self._feeds, args)))
 
-        def run(turn: Turn) -> Tuple[Key, List[Any]]:
-            dtypes = [turn.nodes.stand_ins.tensor(tensor).dtype for tensor in self._feeds]
-            values = [
-                np.asarray(v).astype(d.as_numpy_dtype) if d.is_floating else v
-                for v, d in zip(args, dtypes)
-            ]
+        def run(turn: Turn) -> Tuple[Ran, List[Any]]:
+            made = self._made_for(turn, trains)
+            values = made.feeding.values(list(map(np.asarray, args)), _number(self._session))
             if turn.trace is not None:
-                return self._traced(turn, trains, values)
-            key, call = self._made_for(turn, trains)
-            return key, turn.timed(lambda: call(*values, **kwargs))
+                return made.ran, self._traced(turn, made, values)
+            return made.ran, turn.timed(lambda: made.call(*values, **kwargs))
 
         timed = not self._options.run_options.trace_level
         fed = tuple(zip(self._feeds, args))
@@ -297,51 +313,49 @@ class _Callable:
         handed_out.name_as_built(kwargs.get("run_metadata"))
         return [cast_back(tensor, value) for tensor, value in zip(self._fetches, found)]
 
-    def _made_for(self, turn: Turn, trains: bool) -> Tuple[Key, Any]:
-        """The ops that run in a turn, and the callable.
+    def _made_for(self, turn: Turn, trains: bool) -> _Made:
+        """The callable of a turn.
 
         While types alternate, the callables of both are kept.
         """
-        stand_ins = turn.nodes.stand_ins
-        wanted = (stand_ins, tuple(tensor.name for tensor in turn.extra))
+        wanted = (turn.nodes.stand_ins, tuple(tensor.name for tensor in turn.extra))
         if wanted not in self._made:
             if not self._live.alternates:
                 self._made.clear()
-            key, more = self._fetched(turn, trains)
-            options = self._mapped_options(stand_ins, more)
-            self._made[wanted] = key, self._original(self._session, options)
+            self._made[wanted] = self._make(turn, trains)
         return self._made[wanted]
 
-    def _fetched(self, turn: Turn, trains: bool) -> Tuple[Key, List[Any]]:
-        """The ops that run in a turn, and what is fetched besides."""
+    def _make(self, turn: Turn, trains: bool) -> _Made:
         items = self._fetches + self._targets
-        mapped = [_mapped(turn.nodes.stand_ins, item) for item in items]
-        key = tuple(getattr(item, "op", item) for item in mapped)
-        return key, (turn.watched(key) if trains else []) + turn.extra
+        runs = tuple(getattr(item, "op", item) for item in (_mapped(turn.nodes, i) for i in items))
+        ran = [getattr(item, "op", item) for item in items]
+        feeding = turn.nodes.feeding(self._feeds, ran, runs)
+        key = Ran(runs, feeding.cut)
+        more = (turn.watched(key) if trains else []) + turn.extra
+        options = self._mapped_options(turn.nodes, feeding, more)
+        return _Made(key, feeding, more, self._original(self._session, options))
 
-    def _traced(self, turn: Turn, trains: bool, values: List[Any]) -> Tuple[Key, List[Any]]:
+    def _traced(self, turn: Turn, made: _Made, values: List[Any]) -> List[Any]:
         """A run under TensorFlow's tracer, with the values of feeds."""
-        key, more = self._fetched(turn, trains)
-        stand_ins = turn.nodes.stand_ins
-        targets = [_mapped(stand_ins, item) for item in self._targets]
-        tensors = [stand_ins.tensor(tensor) for tensor in self._fetches] + more
-        feeds = {stand_ins.tensor(t).name: value for t, value in zip(self._feeds, values)}
+        targets = [_mapped(turn.nodes, item) for item in self._targets]
+        tensors = [turn.nodes.fetched(tensor) for tensor in self._fetches] + made.more
+        feeds = {tensor.name: value for tensor, value in zip(made.feeding.tensors, values)}
         run = functools.partial(
             _traced, self._session, targets, tensors, feeds, self._options.run_options, turn.trace
         )
-        return key, turn.timed(run)
+        return turn.timed(run)
 
-    def _mapped_options(self, stand_ins: StandIns, more: List[Any]) -> Any:
+    def _mapped_options(self, nodes: LiveNodes, feeding: Feeding, more: List[Any]) -> Any:
         options = type(self._options)()
         options.CopyFrom(self._options)
-        fetches = [stand_ins.tensor(tensor) for tensor in self._fetches]
+        fetches = [nodes.fetched(tensor) for tensor in self._fetches]
         options.fetch[:] = [tensor.name for tensor in fetches + more]
-        options.target[:] = [_mapped(stand_ins, item).name for item in self._targets]
-        options.feed[:] = [stand_ins.tensor(tensor).name for tensor in self._feeds]
+        options.target[:] = [_mapped(nodes, item).name for item in self._targets]
+        options.feed[:] = [tensor.name for tensor in feeding.tensors]
         element = self._session.graph.as_graph_element
         for connection in options.tensor_connection:
-            connection.from_tensor = stand_ins.tensor(element(connection.from_tensor)).name
-            connection.to_tensor = stand_ins.tensor(element(connection.to_tensor)).name
+            connection.from_tensor = nodes.fetched(element(connection.from_tensor)).name
+            connection.to_tensor = nodes.stand_ins.tensor(element(connection.to_tensor)).name
         return options
 
 
@@ -353,27 +367,21 @@ def cast_back(tensor: Any, value: Any) -> Any:
     return value if value.dtype == dtype else value.astype(dtype)
 
 
-def _mapped(stand_ins: StandIns, item: Any) -> Any:
-    return stand_ins.tensor(item) if hasattr(item, "value_index") else stand_ins.op(item)
+def _mapped(nodes: LiveNodes, item: Any) -> Any:
+    return nodes.fetched(item) if hasattr(item, "value_index") else nodes.stand_ins.op(item)
 
 
-def fed_tensor(key: Any) -> Any:
-    """The tensor for a key of feeds."""
-    return key.deref() if hasattr(key, "deref") else key
+def _number(session: Any) -> Callable[[Any], float]:
+    """The value of a scalar tensor in a session."""
+    return lambda tensor: float(_run_itself(session, tensor))
 
 
-def _fed(stand_ins: StandIns, feeds: Dict[Any, Any]) -> Dict[Any, Any]:
+def _fed(session: Any, feeding: Feeding, feeds: Dict[Any, Any]) -> Dict[Any, Any]:
     """Feeds for the original, which may be fetched too, and for its clones.
 
     Keys are tensors in 1.15.5, references to them in 2.x.
     """
-    result = dict(feeds)
-    for key, value in feeds.items():
-        tensor = fed_tensor(key)
-        clone = stand_ins.tensor(tensor)
-        if clone is not tensor:
-            fed = (
-                value.astype(clone.dtype.as_numpy_dtype) if isinstance(value, np.ndarray) else value
-            )
-            result[clone if tensor is key else clone.ref()] = fed
-    return result
+    values = feeding.values(list(feeds.values()), _number(session))
+    by_reference = any(fed_tensor(key) is not key for key in feeds)
+    keys = [tensor.ref() if by_reference else tensor for tensor in feeding.tensors]
+    return {**feeds, **dict(zip(keys, values))}

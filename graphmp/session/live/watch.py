@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    AbstractSet,
+    Any,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import tensorflow.compat.v1 as tf
 
@@ -80,7 +92,13 @@ class Watch:
             largest value.
     """
 
-    def __init__(self, ops: Sequence[Any], originals: Mapping[str, str], updates: bool = False):
+    def __init__(
+        self,
+        ops: Sequence[Any],
+        originals: Mapping[str, str],
+        updates: bool = False,
+        fed: AbstractSet[str] = frozenset(),
+    ):
         """Add nodes to the graph, even a finalised one. Loops and branches are left out.
 
         Args:
@@ -88,14 +106,17 @@ class Watch:
             originals: the original's name for each clone's.
             updates: whether variables may change in the run: a read of a reference variable returns
                 the new value.
+            fed: names of tensors that are fed though the graph could compute them.
 
         Raises:
             GraphmpError: GMP002 if the ops depend on no floating-point tensor.
         """
         self._originals = originals
-        self._behind = ancestors(ops)
+        self._behind = ancestors(ops, fed=fed)
         self._tensors = [
-            tensor for tensor in _watched(ops) if not (updates and _is_reference_read(tensor.op))
+            tensor
+            for tensor in _watched(ops[0].graph, {op.name for op in self._behind})
+            if not (updates and _is_reference_read(tensor.op))
         ]
         if not self._tensors:
             raise GraphmpError(
@@ -168,19 +189,18 @@ def _range(tensor: Any) -> Tuple[Any, Any, Any]:
     return tf.reduce_all(tf.is_finite(value)), tf.reduce_min(value), tf.reduce_max(value)
 
 
-def _watched(ops: Sequence[Any]) -> List[Any]:
-    """Floating-point tensors that can be fetched whenever the ops run, in topological order.
+def _watched(graph: Any, behind: AbstractSet[str]) -> List[Any]:
+    """Floating-point tensors that can be fetched whenever some ops run, in topological order.
 
     Gradients that nothing reads are left out.
     """
-    graph = ops[0].graph
     view = GraphView(whole_graph_def(graph))
     looped = {name for name, depth in loop_depths(view).items() if depth}
     unread = idle_nodes(view, gradient_code(view).values(), control=False)
     hidden = conditional(view) | looped | unread
     names = [
         name
-        for name in in_order(view, view.ancestors(op.name for op in ops))
+        for name in in_order(view, behind)
         if name not in hidden and view.nodes[name].op not in SWITCHES
     ]
     return [

@@ -7,6 +7,7 @@ from typing import Any, Callable, Hashable, List, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.session.live.finite import Ran
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.session.tuned.streams import Draws
@@ -67,10 +68,10 @@ class Turn:
         self.extra: List[Any] = []
         self.trace: Optional[tf.RunMetadata] = None
 
-    def watched(self, ops: Tuple[Any, ...]) -> List[Any]:
-        """Tensors to fetch with ops that train, to check whether the step is finite."""
+    def watched(self, ran: Ran) -> List[Any]:
+        """Tensors to fetch with a run that trains, to check whether the step is finite."""
         watch = self.conversion.watch if self.conversion is not None else None
-        return watch.fetches(ops) if watch is not None else []
+        return watch.fetches(ran) if watch is not None else []
 
     def timed(self, run: Callable[[], Any]) -> Any:
         """The results of TensorFlow's run."""

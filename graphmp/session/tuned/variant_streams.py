@@ -46,13 +46,14 @@ class VariantStreams:
 
     def draws(self, request: Request, variant: str) -> Draws:
         """The random numbers that a run by a variant that has caught up draws."""
-        stand_ins = self._nodes(variant).stand_ins
+        nodes = self._nodes(variant)
+        runs = tuple(map(nodes.stand_ins.op, request.ops))
         feeds = {
-            name: value
+            each.name: value
             for tensor, value in request.feeds
-            for name in (tensor.name, stand_ins.tensor(tensor).name)
+            for each in [tensor, *nodes.feeding([tensor], (), ()).tensors]
         }
-        return self._streams.draws(variant, tuple(map(stand_ins.op, request.ops)), feeds)
+        return self._streams.draws(variant, runs, feeds)
 
     def drew(self, session: Any, variant: str, draws: Draws, values: Sequence[Any]) -> None:
         """A run has drawn random numbers, with the values of `draws.fetches`."""
