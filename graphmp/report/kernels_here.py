@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import collections
 import functools
-from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, Sequence
+from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -42,16 +42,22 @@ _DIVIDED = (
 _ELSE = "train in float16 here, or in bfloat16 on TensorFlow 2"
 
 
-def missing_kernels(graph_def: Any) -> List[Dict[str, str]]:
+def missing_kernels(graph_def: Any, config: Optional[Any] = None) -> List[Dict[str, str]]:
     """The warnings GMP127 for a graph with nodes in bfloat16 at which training may end here.
 
     TensorFlow 2 has kernels for all that a conversion makes.
+
+    Args:
+        graph_def: the graph.
+        config: the ConfigProto of the session that trains it, if that is known. Nothing is said of
+            what it already cures.
     """
     if not tf.__version__.startswith("1."):
         return []
     counts: Dict[str, Counter[str]] = {
         text: collections.Counter() for text in (_MISSING, _PLACED, _DIVIDED)
     }
+    cured = frozenset(_cured(config)) if config is not None else frozenset()
     places = functools.lru_cache(None)(lambda: Places(GraphView(graph_def)))  # mostly not needed
     for text, op in _faults(graph_def.node, lambda node: places().of(node.name)):
         counts[text][op] += 1
@@ -61,8 +67,17 @@ def missing_kernels(graph_def: Any) -> List[Dict[str, str]]:
     return [
         warning("GMP127", "", text % (tf.__version__, _named(found)) + _ELSE)
         for text, found in counts.items()
-        if found
+        if found and text not in cured
     ]
+
+
+def _cured(config: Any) -> Iterator[str]:
+    """The faults that a session's own options cure."""
+    rewrites = config.graph_options.rewrite_options
+    if config.allow_soft_placement:
+        yield _PLACED
+    if rewrites.disable_meta_optimizer or rewrites.constant_folding == type(rewrites).OFF:
+        yield _DIVIDED
 
 
 def _named(found: Counter[str]) -> str:

@@ -80,6 +80,11 @@ def base_session() -> Any:
     return tf.Session.__mro__[1]
 
 
+def config_of(session: Any) -> Any:
+    """The ConfigProto that a session was made with; None if it was made without."""
+    return getattr(session, "_config", None)
+
+
 def run_options(buffer: Any) -> tf.RunOptions:
     """The options of a run, from the buffer that `_do_run` receives; None is a default."""
     if buffer is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -92,6 +94,27 @@ def test_divisions_by_constants_are_said(divisor, fails):
             and "Set graph_options.rewrite_options.constant_folding to" in text
         )
     assert trains(graph, fold=False)
+
+
+@pytest.mark.parametrize("cured", [True, False])
+@pytest.mark.parametrize("build", [lambda: network("/cpu:0"), divided(by_a_constant)])
+def test_a_session_with_the_named_options_trains_in_silence(build, cured):
+    config = tf.ConfigProto(allow_soft_placement=cured)
+    if cured:
+        rewrites = config.graph_options.rewrite_options
+        rewrites.constant_folding = rewrites.OFF
+    with tf.Graph().as_default(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        build()
+        with graphmp.Session(config=config, compute_dtype="bfloat16") as session:
+            session.run("init")
+            trained = True
+            try:
+                session.run("train", {"x:0": np.ones((2, 8, 8, 3))})
+            except (tf.errors.InvalidArgumentError, tf.errors.NotFoundError):
+                trained = False
+    assert trained is (cured or not OLD)
+    assert any("GMP127" in str(each.message) for each in caught) is not trained
 
 
 @pytest.mark.unit

@@ -74,6 +74,7 @@ def convert(
     debug: bool,
     solve: Solver = decided,
     left: FrozenSet[str] = frozenset(),
+    session_config: Optional[Any] = None,
 ) -> LiveConversion:
     """Convert a live graph beside itself, or what is new in it.
 
@@ -86,6 +87,7 @@ def convert(
         debug: whether to find the first op that isn't finite in each run that trains.
         solve: decides on a body.
         left: those of `added` that another process left in the graph: nothing shares them.
+        session_config: the ConfigProto of the session that trains; None if it has none.
 
     Raises:
         GraphmpError: as `graphmp.convert`.
@@ -121,7 +123,7 @@ def convert(
     warnings = [
         *done.record.warnings,
         *nothing_in_half(after.graph_def, config, done.record),
-        *missing_kernels(after.graph_def),
+        *missing_kernels(after.graph_def, session_config),
     ]
     seconds = time.time() - start
     losses = watched_losses(

@@ -31,6 +31,7 @@ from graphmp.session.tuned.streams import Replay
 from graphmp.session.tuned.tuning import Tuning
 from graphmp.session.tuned.turn import Request, Turn
 from graphmp.session.tuned.verdict import Verdict
+from graphmp.tf_hooks import internals
 from graphmp.tuning.costs import BYTES, FLOAT32
 
 _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: objects that refer to each other are freed together
@@ -142,6 +143,7 @@ class LiveGraph(Owner):
         self.debug = False
         self.tuning: Optional[Tuning] = None
         self._handles: Dict[Any, Optional[LiveConversion]] = {}
+        self._session_config: Optional[Any] = None
         self._graph = weakref.ref(graph)
         self._lock, self._counting = threading.RLock(), threading.Lock()
         self._trains: Dict[Any, bool] = {}  # for each op that has run
@@ -225,6 +227,7 @@ class LiveGraph(Owner):
         known = self._trains
         if not all(op in known for op in ops) or self._savers_meet(ops):
             with self._lock:
+                self._session_config = internals.config_of(session)
                 self._look_at(ops)
                 known = self._trains
         if self._restored and self.converted is not None:
@@ -357,7 +360,17 @@ class LiveGraph(Owner):
         """A new conversion, with both graphs, which `variants` doesn't keep."""
         graph = self._graph()
         assert graph is not None  # a run of it is in progress
-        made = convert(graph, config, self._added, earlier, trained, debug, solve, self._left)
+        made = convert(
+            graph,
+            config,
+            self._added,
+            earlier,
+            trained,
+            debug,
+            solve,
+            self._left,
+            self._session_config,
+        )
         self._savers[variant] = LateSavers(graph, config, made.record, made.nodes)
         self._added |= made.nodes.added
         if variant == self._runs:
