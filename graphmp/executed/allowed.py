@@ -8,6 +8,7 @@
    training also writes.
 5. Variables trained by another loss, or written after that loss's update, if only one of them
    overflows.
+6. Sums of gradients, where a write begins one: it writes zeros.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class Allowed:
             self.before_flags(scales) | self._counters() | self._no_state() | self._run_by_others()
         )
         free -= self._variables(name for name in taking if not self._is_counter(name))
+        free |= self._variables(self._found.begun)
         return (
             self._variables(wanted) - free - self.own - self._variables(set(self.writes) - wanted)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -66,6 +66,7 @@ class FoundScales(NamedTuple):
         numbers: the constants that are scales.
         copies: added constants that replace constants of the original.
         clips: the nodes that clip their first input, a gradient.
+        begun: writes that write zeros in a skipped step, where sums of gradients begin.
     """
 
     after: Side
@@ -75,6 +76,7 @@ class FoundScales(NamedTuple):
     numbers: List[str]
     copies: Dict[str, str]
     clips: List[str]
+    begun: AbstractSet[str] = frozenset()
 
     def of(self, other: tf.MetaGraphDef) -> FoundScales:
         """The same for a graph with the same nodes, of other types."""
@@ -147,6 +149,7 @@ def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> FoundS
         constants,
         copies,
         sorted(body.clips.multiplied),
+        frozenset(body.gates.zeros),
     )
 
 

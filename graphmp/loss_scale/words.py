@@ -20,3 +20,8 @@ RACED = (
     "the step also reads its variable after other writes, in no order with this one, which a flag"
     " would delay"
 )
+BEGINS = "it begins a sum of gradients: it writes zeros, for the sum before was applied already"
+MAY_BEGIN = (
+    "it may begin a sum of gradients or add to it, and keeps what it held, which is applied again"
+    " where the sum was to begin; begin it by a write of its own, in a branch of a tf.cond"
+)

@@ -47,6 +47,11 @@ ARGUMENTS = PLACEHOLDERS | {ARGUMENT}
 MAY_BE_STATE = VARIABLE_OPS | ACCUMULATORS | ARGUMENTS  # other handles are of no variable
 READS = IDENTITIES | ENTERS | {"ReadVariableOp"}  # of a variable, its reference or its handle
 OVERWRITES = frozenset(("Assign", "AssignVariableOp"))  # the old value doesn't matter
+ROW_OVERWRITES = frozenset(  # the same of rows or a slice
+    "%s%s" % (form, op)
+    for form in ("", "Resource")
+    for op in ("ScatterNdUpdate", "ScatterUpdate", "StridedSliceAssign")
+)
 ADD_ASSIGNS = frozenset(("AssignAdd", "AssignAddVariableOp"))
 TABLE_INITIALIZERS = frozenset(
     (

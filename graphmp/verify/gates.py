@@ -12,7 +12,7 @@ from graphmp.graph.structure.branches import sides as sides_of
 from graphmp.graph.structure.values import array
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import FLOATS
-from graphmp.policy.op_sets import ADD_ASSIGNS
+from graphmp.policy.op_sets import ADD_ASSIGNS, OVERWRITES, ROW_OVERWRITES
 from graphmp.verify.flags import Flags
 from graphmp.verify.formulas import Flag
 from graphmp.verify.matcher import Matcher
@@ -30,6 +30,7 @@ _TAKES = {"else_branch": "takes_then", "then_branch": "takes_else"}
 _EITHER = ("selected", "one_of_two", "one_or_neutral")
 # Ops that make a neutral value of the new one.
 _OF_NEW = frozenset(("ZerosLike", "OnesLike", "Neg"))
+_ZEROS = "zeros_of_new"  # what a write takes that begins a sum of gradients
 _SCATTER = ("variable", "indices", "new")
 _HISTOGRAMS = {"HistogramSummary": 1}
 
@@ -62,6 +63,7 @@ class Gates:
     Attributes:
         of: those of each write.
         counts: the nodes that count skipped steps, by the write that counts the others.
+        zeros: writes that overwrite and take zeros if the flag is false, with what they take else.
     """
 
     def __init__(self, sides: Sides, matcher: Matcher, flags: Flags):
@@ -74,6 +76,7 @@ class Gates:
         self._writes: Set[str] = set(sides.after.state.writes)
         self.of: Dict[str, List[Gate]] = {}
         self.counts: Dict[str, str] = {}
+        self.zeros: Dict[str, Port] = {}
 
     def behind(self, name: str, slot: int, port: Port) -> Port:
         """The input of a node in a slot.
@@ -144,6 +147,7 @@ class Gates:
         templates = (
             ["neutral_" + op] if number in FLOATS else ["neutral_whole_" + op, "neutral_" + op]
         )
+        templates += [_ZEROS] * (node.op in OVERWRITES | ROW_OVERWRITES)
         for template in templates:
             matched = (
                 self._matcher.match(template, found["other"], known)
@@ -156,6 +160,8 @@ class Gates:
                 and self._is_like(name, found["other"])
                 and ("kept" not in found or self._is_made_of(found["other"], known["new"]))
             ):
+                if template == _ZEROS:
+                    self.zeros[name] = found["x"]
                 return matched
         return None
 

@@ -8,6 +8,7 @@
 4. If a write's flag checks the value of another write, both depend on one flag, unless the other
    one comes first or may run alone.
 5. A step that applies sums of gradients, kept in variables, goes by a flag of its own: `sums.py`.
+6. A write that takes zeros in a skipped step begins such a sum: `begun.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABLE_OPS
+from graphmp.verify.begun import begun_faults
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.followed import followed
 from graphmp.verify.formulas import (
@@ -74,6 +76,7 @@ class Skips:
         values = SkipsByValue(body, self._writes, self._flags, self._sums)
         self.faults += values.faults()
         self.faults += self._sums.faults(self._writes, self._flags, values.is_beside)
+        self.faults += begun_faults(body, self._body.sources.keys())
         self.counts = set(self._counts())
 
     def _counts(self) -> Iterator[bool]:

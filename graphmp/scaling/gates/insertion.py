@@ -29,6 +29,7 @@ from graphmp.scaling.gates.write_editor import WriteEditor
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
 _SELECTED = Reason(SKIP_GATE, "the old value unless the gradients are finite")
+_BEGUN = Reason(SKIP_GATE, "zeros unless the gradients are finite")
 _QUIET = Reason(SKIP_GATE, "the branch without effects unless the gradients are finite")
 _SHOWN = Reason(FINITE_CHECK, "a histogram takes 0 for what is not finite")
 # Why a write isn't gated.
@@ -54,9 +55,13 @@ class GateInsertion:
         self._library = functions_by_name(graph.meta_graph.graph_def)
         self.impossible: List[str] = []
 
-    def by_flag(self, name: str, flag: Port) -> None:
-        """Gate a write by a flag, a scalar bool."""
-        self._gate(name, flag, "%s/skip/%s" % (flag.node.rsplit("/", 1)[0], name), _SELECTED)
+    def by_flag(self, name: str, flag: Port, begins: bool = False) -> None:
+        """Gate a write by a flag, a scalar bool; one that begins a sum writes zeros instead."""
+        scope = "%s/skip/%s" % (flag.node.rsplit("/", 1)[0], name)
+        if begins:
+            self._values.zeros_unless(name, flag, scope, _BEGUN)
+        else:
+            self._gate(name, flag, scope, _SELECTED)
 
     def by_flag_and_value(self, name: str, flag: Port, groups: Sequence[Tuple[str, ...]]) -> None:
         """Gate a write by a flag, and by whether all values that groups of writes take are finite.

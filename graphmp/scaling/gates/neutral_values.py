@@ -52,6 +52,9 @@ def neutral(op: str) -> Optional[Neutral]:
     return NEUTRAL.get(_base(op))
 
 
+_Law = Tuple[Neutral, Port, int]  # of a write, with its present value and the type of both
+
+
 class NeutralValues:
     """Puts neutral values in place of those that writes take."""
 
@@ -63,12 +66,20 @@ class NeutralValues:
 
         What isn't taken is dead: no kernel computes it, and the value isn't copied.
         """
+        self._unless(name, self._law(name), flag, scope, reason)
+
+    def zeros_unless(self, name: str, flag: Port, scope: str, reason: Reason) -> None:
+        """Let a write of the table that overwrites take zeros unless a flag, a scalar, is true."""
         law, value, dtype = self._law(name)
+        self._unless(name, (law._replace(kind="zero"), value, dtype), flag, scope, reason)
+
+    def _unless(self, name: str, law: _Law, flag: Port, scope: str, reason: Reason) -> None:
+        (slot, kind), value, dtype = law
         new = self._writes.add(scope + "/switch", "Switch", [value, flag], name, reason, T=dtype)
-        if law.kind in _OF_NEW:
-            other = _MAKE[law.kind](self, name, new, dtype, scope)
+        if kind in _OF_NEW:
+            other = _MAKE[kind](self, name, new, dtype, scope)
         else:
-            old = _MAKE[law.kind](self, name, value, dtype, scope)
+            old = _MAKE[kind](self, name, value, dtype, scope)
             other = self._writes.add(
                 scope + "/switch_old", "Switch", [old, flag], name, _WRITTEN, T=dtype
             )
@@ -76,7 +87,7 @@ class NeutralValues:
         gated = self._writes.add(
             scope + "/selected", "Merge", either, name, reason, T=dtype, N=tf.AttrValue(i=2)
         )
-        self._writes.editor.connect(name, law.slot, gated)
+        self._writes.editor.connect(name, slot, gated)
 
     def unless_each(self, name: str, flags: Port, scope: str, reason: Reason) -> None:
         """Let each element of a write take its neutral value unless its own flag is true."""
@@ -87,7 +98,7 @@ class NeutralValues:
         )
         self._writes.editor.connect(name, law.slot, gated)
 
-    def _law(self, name: str) -> Tuple[Neutral, Port, int]:
+    def _law(self, name: str) -> _Law:
         """The neutral value of a write, its present value, and the type of both."""
         law = neutral(self._writes.graph.view.nodes[name].op)
         assert law is not None, name

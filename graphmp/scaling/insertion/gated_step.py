@@ -8,6 +8,7 @@ from graphmp.errors import warning
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.branches import Conditions
 from graphmp.graph.structure.view import Port
+from graphmp.loss_scale.words import MAY_BEGIN
 from graphmp.scaling.gates.insertion import IMPOSSIBLE, GateInsertion
 from graphmp.scaling.insertion.arithmetic import Arithmetic
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -19,6 +20,8 @@ _HANDLES = (
     " too (%s)"
 )
 _GOES_ON = "%s: it is written in skipped steps too (%s)"
+
+_MAY_BEGIN = "%s (%s)"
 
 
 class Gated(NamedTuple):
@@ -57,7 +60,7 @@ def gate(
     }
     for name in outside:
         if name not in plan.by_value:
-            gates.by_flag(name, flags[name])
+            gates.by_flag(name, flags[name], name in plan.begun)
     # Whether values are finite is found from the ungated writes: ahead of all that follows.
     for names in sorted(set(plan.by_value.values()), key=lambda names: (len(names), names)):
         gates.all_finite(names)
@@ -83,12 +86,13 @@ def gate(
 
 
 def _told(graph: TrainingGraph, plan: SkipPlan) -> Iterator[Dict[str, str]]:
-    """A warning for each reason why writes go on that users don't expect."""
+    """A warning for each reason why a skipped step writes, or keeps, what users don't expect."""
     by_reason: Dict[str, List[str]] = {}
     for name in graph.view.in_graph_order(plan.told):
         by_reason.setdefault(plan.told[name], []).append(name)
     for why, names in by_reason.items():
-        yield warning("GMP112", names[0], _GOES_ON % (why, plural(len(names), "write")))
+        text = _MAY_BEGIN if why == MAY_BEGIN else _GOES_ON
+        yield warning("GMP112", names[0], text % (why, plural(len(names), "write")))
 
 
 def _histograms(graph: TrainingGraph) -> List[str]:

@@ -128,6 +128,7 @@ def _joined(scopes: List[GradientScope], flows: List[GradientFlow], members: Lis
     own = [flows[number] for number in members]
     direct = {name for flow in own for name in flow.direct}
     updates = direct | {name for flow in own for name in flow.later}
+    held = direct.difference(*(flow.trained for flow in own))
     return Loss(
         scopes=tuple(scopes[number] for number in members),
         gradients=tuple(port for flow in own for port in flow.gradients),
@@ -139,4 +140,5 @@ def _joined(scopes: List[GradientScope], flows: List[GradientFlow], members: Lis
         updates=tuple(sorted(updates)),
         direct=tuple(sorted(direct)),
         emerging=tuple(dict.fromkeys(port for flow in own for port in flow.emerging)),
+        held=tuple(sorted(held)),
     )

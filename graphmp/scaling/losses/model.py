@@ -54,6 +54,7 @@ class Loss(NamedTuple):
         direct: those reached in the same step; with accumulators, those behind them.
         emerging: outputs by which functions of gradients leave while loops, on their way to updates
             outside; else empty.
+        held: direct ones that train no variable: gradients for a later step.
     """
 
     scopes: Tuple[GradientScope, ...]
@@ -66,6 +67,7 @@ class Loss(NamedTuple):
     updates: Tuple[str, ...]
     direct: Tuple[str, ...]
     emerging: Tuple[Port, ...] = ()
+    held: Tuple[str, ...] = ()
 
     @property
     def tensors(self) -> List[str]:

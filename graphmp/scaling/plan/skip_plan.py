@@ -30,6 +30,9 @@ For each write except initialisers, the first rule that applies counts.
    branches, or of values, that are chosen by a test of finiteness, where the updates don't run too;
    and other writes on the other side of the updates' conditional.
 
+7. A write of rule 1 that begins a sum of gradients writes zeros in a skipped step
+   (`begun_sums.py`).
+
 A flag requires the flags of losses that wrote the same variables before its gradients were
 computed: a step that first goes uphill, and then downhill from there, is one step.
 """
@@ -56,11 +59,13 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state_kinds import GO_ON, kind
 from graphmp.loss_scale.words import (
+    BEGINS,
     BY_OWN_VALUES,
     BY_VALUE,
     CHECKED,
     COUNTS_ALL,
     COUNTS_SKIPPED,
+    MAY_BEGIN,
     RACED,
     SHARED,
     SHARED_BY_VALUE,
@@ -72,6 +77,7 @@ from graphmp.scaling.losses.handling import Handling
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.batch_writes import BatchWrites
+from graphmp.scaling.plan.begun_sums import BegunSums
 from graphmp.scaling.plan.by_products import is_by_product
 from graphmp.scaling.plan.joint_writes import FlagWaits, joint_writes
 
@@ -86,9 +92,11 @@ class SkipPlan(NamedTuple):
         always: for each loss the state changes of a skipped step, and why.
         within: for each loss the indices of those whose flags it requires too.
         handling: the writes of the model's own handling of gradients that aren't finite.
-        told: other writes that go on in a skipped step, and are to be warned of, with the reason.
+        told: other writes that go on in a skipped step, or may keep a sum that was applied, and are
+            to be warned of, with the reason.
         elsewhere: for a write by value, further groups of writes by value, in branches in which it
             isn't: their values must be finite, too, where these branches are taken.
+        begun: writes by a loss that begin sums: they write zeros in a skipped step.
     """
 
     by_loss: Dict[str, FrozenSet[int]]
@@ -99,6 +107,7 @@ class SkipPlan(NamedTuple):
     handling: AbstractSet[str] = frozenset()
     told: Mapping[str, str] = MappingProxyType({})
     elsewhere: Mapping[str, Sequence[Tuple[str, ...]]] = MappingProxyType({})
+    begun: AbstractSet[str] = frozenset()
 
 
 def plan_skips(
@@ -185,7 +194,14 @@ class _Planner:
         )
         self._decide(plan, batch)
         self._list_others(plan)
-        return plan._replace(told=self._told(plan), elsewhere=self._elsewhere(plan.by_value))
+        sums = BegunSums(self._graph, self._losses, lambda: self._ends)
+        for number, loss in enumerate(self._losses):
+            plan.always[number].update((n, BEGINS) for n in sums.begun if n in loss.direct)
+        return plan._replace(
+            told={**self._told(plan), **dict.fromkeys(sums.either, MAY_BEGIN)},
+            elsewhere=self._elsewhere(plan.by_value),
+            begun=frozenset(sums.begun),
+        )
 
     @property
     def _all(self) -> range:
