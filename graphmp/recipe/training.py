@@ -45,11 +45,15 @@ def before_run(session: Any, fetches: Any) -> None:
 
 
 def _tell(graph: Any, config: Config) -> None:
-    """Report facts about the whole graph: rules without matches, nothing in half precision."""
+    """Report facts about the whole graph.
+
+    Rules without matches, nothing in half precision, sums of gradients that may be applied again.
+    """
     record = Record(left=kept_by_rule(graph, config))
-    for row in unmatched_rules(graph, config) + nothing_in_half(
-        graph.as_graph_def(), config, record
-    ):
+    told = unmatched_rules(graph, config) + nothing_in_half(graph.as_graph_def(), config, record)
+    state = states.find(graph)
+    told += [row for row in state.warnings if row["code"] == "GMP112"] if state is not None else []
+    for row in told:
         say("%s: %s" % (row["code"], row["message"]))
 
 

@@ -20,7 +20,7 @@ from graphmp.graph.state.live import (
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import values
 from graphmp.loss_scale.words import COUNTS_ALL, COUNTS_SKIPPED
-from graphmp.policy.op_sets import ADD_ASSIGNS, ASSIGNS, SWITCHES
+from graphmp.policy.op_sets import ADD_ASSIGNS, ASSIGNS, OVERWRITES, SWITCHES
 from graphmp.recipe import creation as creations
 from graphmp.recipe import state as states
 from graphmp.recipe import writes
@@ -30,6 +30,11 @@ from graphmp.tf_hooks.op_creation import Creation
 from graphmp.tf_hooks.optimizers import delegates
 
 _INSIDE = threading.local()
+_KEEPS = (
+    "a skipped step keeps what its variable holds: where it begins a sum of gradients, that was"
+    " applied already and is applied again; graphmp.Session or `graphmp run`, without the"
+    " decorator, write zeros there"
+)
 
 
 def apply_gradients(
@@ -107,7 +112,14 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
     with tf.control_dependencies(adapted):
         made = creation.make(dict(creation.arguments, value=gated))
     state.summed[made.op.name] = finite
+    if creation.op_type in OVERWRITES and _takes_nothing_from(value, writes.target_of(creation)):
+        state.warn("GMP112", made.op.name, _KEEPS)
     return made.result()
+
+
+def _takes_nothing_from(value: Any, target: Any) -> bool:
+    """Whether a value that overwrites a variable doesn't depend on what the variable holds."""
+    return variable_op(target) not in ancestors([value.op], control=False)
 
 
 def finite_histogram(creation: Creation) -> Optional[tuple]:

@@ -5,6 +5,7 @@ own.
 from __future__ import annotations
 
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -137,6 +138,33 @@ def test_a_users_accumulator_takes_nothing_that_is_not_finite():
             sess.run(apply)
             assert {"dense/kernel", "dense_1/bias"} <= set(changed(after, state(sess)))
             assert changed({n: after[n] for n in OWN}, state(sess)) == []
+
+
+@pytest.mark.parametrize("form", ["begins", "adds", "moves"])
+def test_an_assignment_that_may_begin_a_sum_of_gradients_is_told(form):
+    """At the first step that trains; not one that makes a new value of the old one."""
+    forms = {
+        "begins": lambda held, g: held.assign(g),
+        "adds": lambda held, g: held.assign_add(g),
+        "moves": lambda held, g: held.assign(0.9 * held + g),
+    }
+
+    @graphmp.mixed_precision(loss_scale_initial=64.0)
+    def build(x):
+        w = tf.get_variable("w", [12, 1])
+        (gradient,) = tf.gradients(tf.reduce_mean(tf.square(tf.matmul(x, w))), [w])
+        held = tf.get_variable("held", [12, 1], trainable=False)
+        return forms[form](held, gradient)
+
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [None, 12])
+        write = build(x)
+        sess.run(tf.global_variables_initializer())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            sess.run(write, {x: VECTORS})
+    said = [str(each.message) for each in caught if "GMP112" in str(each.message)]
+    assert len(said) == (form == "begins")
 
 
 def test_moving_averages_stay_finite():
