@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.live_graph import LiveGraph, known_live_graph
 from graphmp.session.live.words import Words
+from graphmp.wording import plural
 
 
 class Closing:
@@ -26,6 +27,7 @@ class Closing:
         self._lines: Dict[int, str] = {}  # of each graph, by its number
         self._last: Dict[int, NotFinite] = {}  # of each graph the last step that was not finite
         self._applied: Dict[int, int] = {}  # the number of such steps that were applied
+        self._left_out: Dict[int, int] = {}  # of such runs that only add gradients up
 
     def ran(self, session: Any, fetches: Any) -> None:
         """A session was used."""
@@ -34,9 +36,12 @@ class Closing:
 
     def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
         """A step had gradients that weren't finite."""
-        self._last[live.number] = step
+        if not step.applied:
+            self._last[live.number] = step
         if step.kind != "dynamic":
             self._applied[live.number] = self._applied.get(live.number, 0) + 1
+        elif step.adds and not step.applied:
+            self._left_out[live.number] = self._left_out.get(live.number, 0) + 1
 
     def lines(self) -> List[str]:
         """A line for each graph that was trained, in the order of the graphs."""
@@ -58,11 +63,16 @@ class Closing:
 
     def _line(self, live: LiveGraph, skipped: int, scales: List[float]) -> str:
         steps, bad = live.updates or live.steps, self._applied.get(live.number, 0)
-        vain = self._last.get(live.number) if max(skipped, bad) >= steps else None
+        left_out = self._left_out.get(live.number, 0) if live.updates else 0
+        is_vain = not live.has_learned and max(skipped, bad) >= steps
+        vain = self._last.get(live.number) if is_vain else None
         text = "%d training steps" % steps
         if scales and vain is None:  # before a good step the scale tells nothing
             text += "; loss scale " + ", ".join("%g" % scale for scale in scales)
-        text += "; %d skipped" % skipped if scales else ""
+        text += "; %d skipped" % max(skipped - left_out, 0) if scales else ""
+        if left_out and scales:
+            runs = plural(live.steps - live.updates, "run")
+            text += "; %d of %s that only add gradients up left out" % (left_out, runs)
         text += "; %d not finite" % bad if bad else ""
         text += ", in float32" if live.gave_up else ""
         if vain is not None:

@@ -127,6 +127,9 @@ CASES = [
     (["--loss_scale_initial=524288", "--loss_scale_min=524288"], "train", "1", [
         "step 1: a gradient of loss is not finite at loss scale 524288, the lowest; step skipped. " + BELOW % 524288 + LOOK
     ]),
+    (["--loss_scale_min=1e-6"], "train", "1e9 1", [
+        "step 1: a gradient of loss overflowed at loss scale 1; step skipped, scale lowered to 0.5"
+    ]),
     ([], "train", "50 1 50", WHATEVER[:1]),
     (["--loss_scale_initial=1024"], "loss", "50", ["step 1: the value of loss is not finite, whatever the loss scale; step skipped. " + LOOK]),
 ]  # fmt: skip
@@ -169,6 +172,46 @@ def test_the_last_line_counts_them(script, forks):
         "2 skipped: nothing was learned. The scale, 2.5e+29 now, is lowered after each of them;"
         " start lower: --loss_scale_initial=32768"
     )
+
+
+APPLIED = """
+import sys
+import numpy as np
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+x, k = tf.placeholder(tf.float32, [4, 8]), tf.placeholder(tf.float32, [])
+w = tf.get_variable("w", [8, 8], initializer=tf.ones_initializer())
+loss = tf.add(tf.reduce_mean(tf.square(tf.matmul(x, w))), tf.stop_gradient(k), name="loss")
+train = tf.train.GradientDescentOptimizer(1e-6).minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for value, scale in zip(sys.argv[1::2], sys.argv[2::2]):
+        session.run([train, loss], {x: np.full((4, 8), float(value)), k: float(scale)})
+"""
+
+
+@pytest.mark.parametrize(
+    "flags, ends",
+    [
+        (["--loss_scale=dynamic"], "1 skipped"),
+        (["--loss_scale=none"], "13 not finite"),
+        (["--loss_scale=8"], "13 not finite"),
+    ],
+    ids=["dynamic", "none", "fixed"],
+)
+def test_a_step_with_finite_gradients_is_applied_whatever_its_loss(flags, ends, tmp_path, forks):
+    """It takes nothing from what is said of a later one that is not."""
+    (tmp_path / "train.py").write_text(APPLIED)
+    given = ["1", "0"] + ["1", "inf"] * 12 + ["nan", "0"]
+    ended = forks.run(str(tmp_path / "train.py"), *given, flags=flags)
+    assert ended.status == 0, ended.err
+    first, other = (line for line in ended.said if line.startswith("step ") or "in a row" in line)
+    assert first == (
+        "step 2: the value of loss is not finite; its gradients are finite, and the step is"
+        " applied. " + LOOK
+    )
+    assert other.startswith("step 14: the value of loss is not finite")
+    assert ended.said[-1].endswith(ends)
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,54 @@ def test_updates_are_counted(forks, net_folder, end):
     assert ended.said[-1].startswith("%d training steps; loss scale" % count)
 
 
+OVERFLOWS = """
+for scale in [float(text) for text in sys.argv[1:]]:
+    session.run(add, {x: X * scale})
+    session.run(add, {x: X})
+    session.run(update)
+"""
+
+
+@pytest.mark.parametrize(
+    "scales, number, left_out",
+    [(["1", "1e6"], 2, "1 of 4 runs that only add gradients up left out"), (["1e6"], 1, "1 of 2")],
+    ids=["one of several", "the first"],
+)
+def test_gradients_that_are_left_out_of_a_sum_are_counted_apart(
+    forks, net_folder, scales, number, left_out
+):
+    """They are of the step that is to apply them, which isn't skipped."""
+    (net_folder / "train.py").write_text(SCRIPT + OVERFLOWS)
+    ended = forks.run("train.py", *scales)
+    assert ended.status == 0, ended.err
+    (said,) = [line for line in ended.said if line.startswith("step ")]
+    assert said.startswith("step %d: a value that Mean is computed of is not finite" % number)
+    assert "; left out of the step's sum of gradients. " in said
+    last = ended.said[-1]
+    assert last.startswith("%d training steps; loss scale" % number)
+    assert "; 0 skipped; " + left_out in last and "nothing was learned" not in last
+
+
+SKIPPED_BY_TURNS = """
+both = optimizer.apply_gradients([(s + g, v) for s, (g, v) in zip(sums, pairs)])
+for _ in range(30):
+    session.run(add, {x: X})
+    session.run(both, {x: X})
+"""
+
+
+def test_a_run_that_skipped_more_runs_than_it_has_steps_may_have_learned(forks, net_folder):
+    (net_folder / "train.py").write_text(SCRIPT + SKIPPED_BY_TURNS)
+    learned = forks.run("train.py", flags=["--loss_scale_initial=1e18"])
+    assert "10 runs in a row skipped: " in learned.err
+    assert "nothing was learned" not in learned.said[-1]
+    vain = forks.run("train.py", flags=["--loss_scale_initial=1e35"]).said[-1]
+    assert vain.startswith(
+        "30 training steps; 30 skipped; 30 of 30 runs that only add gradients up"
+    )
+    assert ": nothing was learned. The scale, " in vain
+
+
 BY_HAND = """
 from net import *
 if sys.argv[1] == "v2":

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
 
+import tensorflow.compat.v1 as tf
+
 from graphmp.loss_scale.scales import FixedLossScale
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
@@ -95,7 +97,11 @@ def _watched(graph: Any, state: states.GraphState, group: states.LossGroup) -> W
         tensors(group.checked) if scale.skips else [],
         [] if scale.skips else tensors(name for call in calls for name in call.unscaled),
         [tensor for tensor in tensors(names) if tensor.dtype.is_floating],
-        (scale.in_step, scale.current) if isinstance(scale, FixedLossScale) else None,
+        scale.in_step if isinstance(scale, FixedLossScale) else None,
         group.config.loss_scale_min if scale.skips else 0.0,
         group.config.loss_scale_backoff_factor,
+        half=group.config.compute_dtype,
+        stands=bool(
+            graph.get_collection(tf.GraphKeys.GLOBAL_STEP) and not state.always.get(scale.scope)
+        ),
     )

@@ -53,11 +53,13 @@ class WatchedLoss(NamedTuple):
         flags: scalar bools by which a dynamic scale skips; empty for another scale.
         gradients: the unscaled gradients, if there are no flags.
         values: the loss itself, maybe in several parts.
-        scale: the factor of this step's loss, and the scale before the step; None without a scale.
+        scale: the factor of this step's loss; None without a scale.
         floor: the minimum of a dynamic scale.
         backoff: the factor of the scale in a skipped step.
         audited: whether an audit looks at its gradients.
         behind: values that the loss is computed of, where it isn't computed itself.
+        half: the compute dtype.
+        stands: whether the global step stands still in a skipped step.
     """
 
     name: str
@@ -65,11 +67,13 @@ class WatchedLoss(NamedTuple):
     flags: Sequence[Any]
     gradients: Sequence[Any]
     values: Sequence[Any]
-    scale: Optional[Tuple[Any, Any]]
+    scale: Optional[Any]
     floor: float
     backoff: float
     audited: bool = True
     behind: Sequence[Any] = ()
+    half: str = "float16"
+    stands: bool = False
 
     def computed(self, ops: AbstractSet[Any], fed: AbstractSet[str]) -> WatchedLoss:
         """The parts of this loss that some ops compute, or that are fed, given their names."""
@@ -89,7 +93,8 @@ class NotFinite(NamedTuple):
     """A training run with a loss or a gradient that is not finite.
 
     Attributes:
-        step: the number of the training run, from 1.
+        step: the number of the training step, from 1; of a run that only adds gradients up, that of
+            the step that is to apply them.
         loss: the loss's name.
         kind: of its loss scale; only "dynamic" skipped the step.
         in_a_row: the number of consecutive steps of this loss, up to this one, that were not
@@ -106,6 +111,11 @@ class NotFinite(NamedTuple):
             seen.
         audited: whether an audit looks at the loss's gradients.
         computed: whether the step computed the loss itself.
+        applied: whether the gradients are finite all the same: nothing skips the step.
+        adds: whether the run only adds gradients up.
+        in_runs: whether some runs only add gradients up, so that a step may take several.
+        half: the compute dtype.
+        stands: whether the global step stands still in a skipped step.
     """
 
     step: int
@@ -122,6 +132,11 @@ class NotFinite(NamedTuple):
     overflow: Optional[Overflow]
     audited: bool = True
     computed: bool = True
+    applied: bool = False
+    adds: bool = False
+    in_runs: bool = False
+    half: str = "float16"
+    stands: bool = False
 
 
 class _Looked(NamedTuple):
@@ -163,7 +178,8 @@ class FiniteWatch:
         self._lock = threading.Lock()
         self._looked: Dict[Ran, _Looked] = {}
         self._vectors: Dict[Tuple[Any, ...], Any] = {}  # by a loss's number, and its computed parts
-        self._streaks = [_Streak() for _ in losses]
+        # of each loss: of steps whose gradients aren't finite, and of those with finite ones
+        self._streaks = [(_Streak(), _Streak()) for _ in losses]
 
     def fetches(self, ran: Ran) -> List[Any]:
         """Tensors to fetch with a run that trains: only those that it computes anyway."""
@@ -191,36 +207,41 @@ class FiniteWatch:
             self._vectors[key] = _vector(loss)
         return self._vectors[key]
 
+    def number(self, ran: Ran) -> int:
+        """The number of losses that are watched in a run."""
+        return len(self._looked[ran].losses)
+
     def seen(self, ran: Ran, values: Sequence[Any], step: int) -> List[NotFinite]:
         """The losses that were not finite in a run, given the values of `fetches`."""
         losses, watch, _ = self._looked[ran]
         found = []
-        for number, (finite, of_loss, scale, before) in zip(losses, values):
+        for number, (finite, of_loss, scale) in zip(losses, values):
+            for applied, streak in enumerate(self._streaks[number]):
+                if (finite and of_loss) or applied != bool(finite):
+                    streak.end()
             if finite and of_loss:
-                self._streaks[number].end()
                 continue
             overflow = watch.first((values[-3], values[-2], values[-1])) if watch else None
-            row = self._not_finite(number, step, not of_loss, float(scale), float(before), overflow)
-            found.append(row._replace(computed=bool(losses[number].values)))
+            row = self._not_finite(number, bool(finite), not of_loss, float(scale), overflow)
+            found.append(row._replace(step=step, computed=bool(losses[number].values)))
         return found
 
     def _not_finite(
         self,
         number: int,
-        step: int,
+        applied: bool,
         of_loss: bool,
         scale: float,
-        before: float,
         overflow: Optional[Overflow],
     ) -> NotFinite:
-        loss, streak = self._losses[number], self._streaks[number]
+        loss, streak = self._losses[number], self._streaks[number][applied]
         first, streak.ever = not streak.ever, True
         streak.length += 1
         hopeless, known = of_loss or scale <= loss.floor, streak.hopeless
         streak.hopeless |= hopeless
-        lowered = max(before * loss.backoff, loss.floor)
+        lowered = max(scale * loss.backoff, loss.floor)
         return NotFinite(
-            step,
+            0,
             loss.name,
             loss.kind,
             streak.length,
@@ -233,20 +254,23 @@ class FiniteWatch:
             hopeless and not known,
             overflow,
             loss.audited,
+            applied=applied,
+            half=loss.half,
+            stands=loss.stands,
         )
 
 
 def _vector(loss: WatchedLoss) -> Any:
-    """Four float32 numbers for a loss in a step.
+    """Three float32 numbers for a loss in a step.
 
-    Whether the gradients are finite, whether the loss is, its scale, and the scale before.
+    Whether the gradients are finite, whether the loss is, and its scale.
     """
     with outside((loss.flags or loss.gradients)[0].graph), own_scope(WATCH_SCOPE):
         flags = loss.flags or [_finite(loss.gradients)]
         finite = tf.reduce_all(tf.stack(flags)) if len(flags) > 1 else flags[0]
         parts = [finite, _of_loss(loss, finite)]
-        scale = loss.scale if loss.scale is not None else (tf.constant(1.0), tf.constant(1.0))
-        return tf.stack([tf.cast(part, tf.float32) for part in parts] + list(scale), name="finite")
+        parts.append(loss.scale if loss.scale is not None else tf.constant(1.0))
+        return tf.stack([tf.cast(part, tf.float32) for part in parts], name="finite")
 
 
 def _of_loss(loss: WatchedLoss, finite: Any) -> Any:

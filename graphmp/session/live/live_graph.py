@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import Any, Counter, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -138,6 +139,8 @@ class LiveGraph(Owner):
         self.number = next(_NUMBERS)
         self.steps = 0
         self.updates = 0
+        # of runs, by whether they update, by finite gradients, and whether these are watched
+        self._runs_seen: Counter[Tuple[bool, bool, bool]] = collections.Counter()
         self.gave_up = False
         self.observer = observer
         self.debug = False
@@ -269,9 +272,20 @@ class LiveGraph(Owner):
         with self._counting:  # the script may train in several threads
             self.steps += 1
             self.updates += is_update
-            seen = watch.seen(ran, values, self.steps) if values and watch is not None else []
-        for step in seen:
-            self.observer.not_finite(self, step)
+            step = self.updates + (not is_update)
+            watched = watch.number(ran) if values and watch is not None else 0
+            seen = watch.seen(ran, values, step) if watched and watch is not None else []
+            is_good = watched > sum(not each.applied for each in seen)
+            self._runs_seen[is_update, is_good, bool(watched)] += 1
+            in_runs = self.steps > self.updates
+        for each in seen:
+            self.observer.not_finite(self, each._replace(adds=not is_update, in_runs=in_runs))
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether a run updated by finite gradients, or one may have, by a sum of some."""
+        by_sums = self._runs_seen[False, True, True] and self._runs_seen[True, False, False]
+        return bool(self._runs_seen[True, True, True] or by_sums)
 
     def _is_update(self, op: Any) -> bool:
         if op not in self._updates:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Any, Callable, Dict, Iterable, List, NamedTuple, Optional
 
 from graphmp.config import Config
 from graphmp.graph.structure.branches import conditional
@@ -104,9 +104,9 @@ def _loss(row: Dict[str, Any], config: Config, reach: _Reach) -> WatchedLoss:
     )
 
 
-def _scale(current: str, after: GraphView, op: Callable[[str], Any]) -> Optional[Tuple[Any, Any]]:
-    """The scale in a step and before it: a first step may use another."""
+def _scale(current: str, after: GraphView, op: Callable[[str], Any]) -> Optional[Any]:
+    """The scale in a step: a first step may use another than the current one."""
     if not current:
         return None
     in_step = "%s/in_step" % current.rpartition("/")[0]
-    return op(in_step if in_step in after.nodes else current).outputs[0], op(current).outputs[0]
+    return op(in_step if in_step in after.nodes else current).outputs[0]

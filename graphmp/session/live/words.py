@@ -11,6 +11,11 @@ from graphmp.wording import some
 MANY = 10
 _NAMED = 10  # nodes to keep in float32
 _LOW = 1e-6  # a minimum of the scale that serves losses up to 1e10
+# What becomes of a step, and of gradients that a run only adds up, for one run and in a sentence.
+_FATES = (
+    ("skipped", "step skipped"),
+    ("left out of its sum", "left out of the step's sum of gradients"),
+)
 _APPLIED = "the step is applied all the same, weights may be NaN from here on"
 
 
@@ -29,6 +34,9 @@ class Words:
 
     def said(self, step: NotFinite) -> Iterator[str]:
         """Messages about a step; empty if all has been said."""
+        if step.applied:
+            yield from self._harmless(step)
+            return
         if step.kind == "dynamic":
             yield from self._skipped(step)
         elif step.in_a_row == 1:
@@ -75,23 +83,25 @@ class Words:
     def _skipped(self, step: NotFinite) -> Iterator[str]:
         if step.overflow is not None:
             if step.in_a_row <= MANY or step.in_a_row % MANY == 0:
-                yield "step %d skipped: %s" % (step.step, step.overflow)
+                yield "step %d %s: %s" % (step.step, _FATES[step.adds][0], step.overflow)
         elif step.first and step.of_loss:
-            yield "step %d: %s, whatever the loss scale; step skipped. %s" % (
+            yield "step %d: %s, whatever the loss scale; %s. %s" % (
                 step.step,
                 _what(step),
+                _FATES[step.adds][1],
                 self.look(step),
             )
         elif step.first and step.scale <= step.floor:
-            yield "step %d: %s at loss scale %g, the lowest; step skipped. %s%s" % (
+            yield "step %d: %s at loss scale %g, the lowest; %s. %s%s" % (
                 step.step,
                 _what(step),
                 step.scale,
+                _FATES[step.adds][1],
                 self._below_floor(step),
                 self.look(step),
             )
         elif step.first:
-            lowered = "step skipped, scale lowered to %g" % step.lowered
+            lowered = "%s, scale lowered to %g" % (_FATES[step.adds][1], step.lowered)
             yield "step %d: a gradient of %s overflowed at loss scale %g; %s" % (
                 step.step,
                 step.loss,
@@ -99,10 +109,21 @@ class Words:
                 lowered,
             )
 
+    def _harmless(self, step: NotFinite) -> Iterator[str]:
+        """The message about the first step that is applied by finite gradients."""
+        if step.first:
+            what = _what(step) if step.overflow is None else str(step.overflow)
+            yield "step %d: %s; its gradients are finite, and the step is applied. %s" % (
+                step.step,
+                what,
+                self.look(step),
+            )
+
     def _many(self, step: NotFinite) -> str:
+        row = "%d %s in a row" % (step.in_a_row, "runs" if step.in_runs else "steps")
         if step.kind != "dynamic":
-            return "%d steps in a row that are not finite: %s learns nothing any more. %s" % (
-                step.in_a_row,
+            return "%s that are not finite: %s learns nothing any more. %s" % (
+                row,
                 step.loss,
                 self.cure(step),
             )
@@ -111,8 +132,8 @@ class Words:
             lowest = "also at loss scale %g, the lowest" % step.floor
             whatever = lowest if self._below_floor(step) else "whatever the loss scale"
         what = _what(step) if step.of_loss else "the gradients of %s are not finite" % step.loss
-        return "%d steps in a row skipped: %s, %s. %s" % (
-            step.in_a_row,
+        return "%s skipped: %s, %s. %s" % (
+            row,
             what,
             whatever,
             self.cure(step),
