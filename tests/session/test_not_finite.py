@@ -445,6 +445,36 @@ def test_many_steps_are_said_again_only_where_that_is_news(kind, lines):
     assert len([text for text in said if " steps in a row" in text]) == lines
 
 
+@pytest.mark.unit
+def test_hundreds_of_skipped_steps_are_said_to_stop_the_global_step():
+    """A run up to one of its values would never end, and say nothing more."""
+    said = {
+        number: list(Words(python=False).said(step(in_a_row=number, stands=True)))
+        for number in (99, 100, 200, 1000)
+    }
+    assert [len(texts) for texts in said.values()] == [0, 1, 0, 1]
+    assert said[1000][0].startswith("1000 steps in a row skipped: the gradients of loss")
+    assert said[1000][0].endswith(
+        ". global_step stands still, and a run up to one of its values never ends:"
+        " --count_skipped_steps counts skipped steps too. --compute_dtype=bfloat16, which has the"
+        " range of float32, may train it"
+    )
+    (counted,) = Words(python=True).said(step(in_a_row=100, half="bfloat16"))
+    assert "global_step" not in counted and "bfloat16" not in counted
+    (stands,) = Words(python=True).said(step(in_a_row=100, stands=True))
+    assert " count_skipped_steps=True counts" in stands
+
+
+@pytest.mark.parametrize("flags, stands", [([], True), (["--count_skipped_steps"], False)])
+def test_whether_the_global_step_stands_still_is_known(flags, stands, tmp_path, forks):
+    (tmp_path / "train.py").write_text(
+        APPLIED.replace("minimize(loss)", "minimize(loss, tf.train.create_global_step())")
+    )
+    ended = forks.run(str(tmp_path / "train.py"), *["nan", "0"] * 100, flags=flags)
+    (said,) = [line for line in ended.said if line.startswith("100 steps in a row")]
+    assert ("global_step stands still" in said) == stands
+
+
 def test_other_fetches_add_nothing_to_the_graph(graph):
     """What watches a step is made once for what the step computes, not for each list of fetches."""
     x = tf.placeholder(tf.float32, [4, 8])

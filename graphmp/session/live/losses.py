@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import AbstractSet, Any, Callable, Dict, Iterable, List, NamedTuple, Optional
 
+import tensorflow.compat.v1 as tf
+
 from graphmp.config import Config
+from graphmp.graph.state.live import variable_in_branch, variable_op
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.report.record import Record
@@ -71,6 +74,15 @@ class _Reach(NamedTuple):
             and (tensor.dtype.is_floating or tensor.dtype.is_bool)
         ]
 
+    def counts_steps(self, name: str) -> bool:
+        """Whether a write advances the global step."""
+        write = self.op(name) if self.has(name) else None
+        variable = variable_in_branch(write.inputs[0]) if write is not None else None
+        if write is None or variable is None:
+            return False
+        counts = map(variable_op, write.graph.get_collection(tf.GraphKeys.GLOBAL_STEP))
+        return variable.name in {op.name for op in counts if op is not None}
+
     def gradients(self, row: Dict[str, Any]) -> List[Any]:
         """The unscaled gradients of a loss.
 
@@ -101,6 +113,8 @@ def _loss(row: Dict[str, Any], config: Config, reach: _Reach) -> WatchedLoss:
         floor,
         config.loss_scale_backoff_factor,
         bool(fetchable([row])),
+        half=config.compute_dtype,
+        stands=any(reach.counts_steps(name) for name in row["gated"]),
     )
 
 

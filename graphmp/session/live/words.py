@@ -1,4 +1,4 @@
-"""Messages about steps that are not finite: the first time, and after ten in a row, with cures."""
+"""Messages about steps that are not finite: at first, and after 10, 100, ... in a row."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ class Words:
         may_turn = step.kind == "dynamic" and step.in_a_row > MANY
         if step.in_a_row == MANY or (may_turn and step.turned):
             yield self._many(step)
+        elif may_turn and _is_power_of_ten(step.in_a_row):
+            yield "%s. %s" % (self._many(step), self._endless(step))
 
     def look(self, step: NotFinite) -> str:
         """Advice on finding the cause."""
@@ -139,6 +141,19 @@ class Words:
             self.cure(step),
         )
 
+    def _endless(self, step: NotFinite) -> str:
+        """The consequence of many skipped steps, and cures that end a run or train."""
+        text = ""
+        if step.stands:
+            text = (
+                "global_step stands still, and a run up to one of its values never ends: %s counts"
+            )
+            text = text % self._option("count_skipped_steps", True) + " skipped steps too. "
+        if step.half == "float16":
+            wide = self._option("compute_dtype", "bfloat16")
+            return text + "%s, which has the range of float32, may train it" % wide
+        return text + "Look at the data, lower the learning rate"
+
     def _below_floor(self, step: NotFinite) -> str:
         """The use of a lower minimum of the scale; empty where it can do nothing."""
         if step.of_loss or step.floor <= _LOW:
@@ -169,12 +184,18 @@ class Words:
         return lower + self._option("loss_scale", "dynamic") + ", which skips such steps"
 
     def _option(self, name: str, value: object) -> str:
+        if value is True:
+            return self._dashes + name if self._dashes else name + "=True"
         text = value if isinstance(value, str) else "%g" % value  # type: ignore[str-format]
         return "%s%s=%s" % (
             self._dashes,
             name,
             repr(text) if isinstance(value, str) and not self._dashes else text,
         )
+
+
+def _is_power_of_ten(number: int) -> bool:
+    return number == 10 ** (len(str(number)) - 1)
 
 
 def _what(step: NotFinite) -> str:
