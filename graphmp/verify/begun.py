@@ -4,7 +4,8 @@ The old value is a sum that was applied already. A write begins one if
 
 1. its variable isn't trained, and what it writes is zero where gradients are;
 2. an update takes what the variable holds, as a term of a sum;
-3. something runs it, and none of these updates: no step is skipped as a whole there.
+3. something runs it, and none of these updates, or it comes before one in a branch that it isn't
+   in: no step is skipped as a whole there.
 """
 
 from __future__ import annotations
@@ -59,9 +60,13 @@ def _updates(body: Any, variables: Iterable[str], trained: AbstractSet[str]) -> 
 
 
 def _runs_without(body: Any, name: str, updates: AbstractSet[str]) -> bool:
-    """Whether there are updates, and a write is run by what runs none of them."""
+    """Whether there are updates, and a write may be run with none of them."""
     view, state = body.sides.before.view, body.sides.before.state
-    behind = view.descendants([name]) - view.descendants(updates)
+    sides, behind = body.sides.before.conditions, view.descendants([name])
+    own = sides.get(name, frozenset())
+    if any(not sides.get(update, frozenset()) <= own for update in updates & behind):
+        return True
+    behind -= view.descendants(updates)
     return bool(updates) and any(
         all(state.variable(other) and not _readers(view, other) for other in _readers(view, end))
         for end in behind

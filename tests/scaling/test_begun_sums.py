@@ -78,7 +78,35 @@ def rows():
     )
 
 
-BEGUN = [assigned, assigned_by_the_op_that_runs, scaled_and_clipped, in_a_branch, flat, rows]
+def one_run_with_branches():
+    """What is run first takes both branches by a placeholder."""
+    x, first = tf.placeholder(tf.float32, [4, 4], "x"), tf.placeholder(tf.bool, (), "first")
+    w, total = tf.get_variable("w", [4, 4], initializer=tf.zeros_initializer()), held("sum")
+    tf.identity(w, "weights")
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    ((g, _),) = optimizer.compute_gradients(tf.reduce_sum(tf.matmul(x, w)) / 4.0, [w])
+    added = tf.cond(first, lambda: total.assign(g), lambda: total.assign_add(g))
+    with tf.control_dependencies([added]):
+        tf.group(
+            tf.cond(
+                first,
+                tf.no_op,
+                lambda: optimizer.apply_gradients([(total.read_value(), w)]),
+            ),
+            name="train",
+        )
+    tf.global_variables_initializer()
+
+
+BEGUN = [
+    assigned,
+    assigned_by_the_op_that_runs,
+    scaled_and_clipped,
+    in_a_branch,
+    flat,
+    rows,
+    one_run_with_branches,
+]
 
 
 def saved_with_the_update():
@@ -123,12 +151,15 @@ def graphs(build, use_resource=False):
 @pytest.mark.parametrize("build", BEGUN, ids=lambda build: build.__name__)
 def test_a_skipped_beginning_leaves_no_sum_that_was_applied(build, use_resource):
     original, made = graphs(build, use_resource)
+    in_one_run = build is one_run_with_branches
     with session(made.meta_graph) as sess:
 
         def change(first, second):
             before = sess.run("weights:0")
-            for op, fed in (("save", first), ("train", second)):
-                sess.run(op, {"x:0": np.full((4, 4), fed)})
+            for place, fed in enumerate((first, second)):
+                feeds = {"x:0": np.full((4, 4), fed)}
+                feeds.update({"first:0": not place} if in_one_run else {})
+                sess.run("train" if place or in_one_run else "save", feeds)
             return (sess.run("weights:0") - before)[0, 0]
 
         assert [change(GOOD, GOOD), change(BAD, GOOD), change(GOOD, GOOD)] == [-2.0, -1.0, -2.0]

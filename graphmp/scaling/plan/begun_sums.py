@@ -4,7 +4,8 @@ A skipped step leaves its gradients out of a sum. An addition then adds nothing.
 the sum anew writes zeros: the old value was applied already, and would be applied again. It
 
 1. overwrites a variable that isn't trained, or a part of it, with what is zero where gradients are;
-2. is run by what runs no update of its loss: there the step is not skipped as a whole;
+2. is run by what runs no update of its loss, or comes before one in a branch that it isn't in:
+   there the step is not skipped as a whole;
 3. is taken by such an update, as a term of a sum.
 
 A write that may either begin the sum or add to it keeps the old value, and is told.
@@ -12,7 +13,7 @@ A write that may either begin the sum or add to it keeps the old value, and is t
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, List
+from typing import AbstractSet, Callable, Iterable, List
 
 from graphmp.graph.structure.terms import adds_to_itself, takers, vanishing
 from graphmp.policy.op_sets import OVERWRITES, READS, ROW_OVERWRITES
@@ -46,7 +47,7 @@ class BegunSums:
         alone, is_zero = view.ancestors(last), vanishing(view, {*loss.gradients, *loss.checked})
         for name in writes:
             variables, floats = self._graph.state.written(name), self._graph.floats_written(name)
-            if name not in alone or not floats:
+            if not floats or not (name in alone or self._is_ahead_of_a_branch(name, updates)):
                 continue
             if all(updates.isdisjoint(takers(view, variable)) for variable in variables):
                 continue
@@ -55,6 +56,13 @@ class BegunSums:
                 self.begun.append(name)
             elif not adds_to_itself(view, value, variables):
                 self.either.append(name)
+
+    def _is_ahead_of_a_branch(self, name: str, updates: AbstractSet[str]) -> bool:
+        """Whether an update that comes after a write lies in a branch that the write isn't in."""
+        sides = self._graph.conditions
+        own = sides.get(name, frozenset())
+        after = self._graph.view.descendants([name]) & updates
+        return any(not sides.get(update, frozenset()) <= own for update in after)
 
     def _is_unawaited(self, name: str) -> bool:
         """Whether nothing but a read of the variable waits for a write."""
