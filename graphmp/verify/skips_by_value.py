@@ -75,7 +75,11 @@ class SkipsByValue:
         }
 
     def _look_at_pairs(self) -> None:
-        """Writes whose values are checked together are written together."""
+        """Writes whose values are checked together are written together.
+
+        A stage, the writes by one flag, may come before: a later one that waits for it looks at its
+        values and more, at which the earlier one couldn't look if that waited for the later one.
+        """
         kind_of = {
             name: (by_value(self._flags[name]), mentioned(self._flags[name]))
             for name in self._gated
@@ -88,8 +92,12 @@ class SkipsByValue:
                 writing.setdefault(gate.value, []).append(name)
         for checked, names in kinds.items():
             others = {other for port in checked[0] for other in writing.get(port, ())}
-            for other in sorted(others):
-                if kind_of[other] != checked and any(self.is_beside(other, name) for name in names):
+            ahead = self._view.ancestors(names) if others - set(names) else frozenset()
+            for other in sorted(others - set(names)):
+                is_ahead = kind_of[other][0] < checked[0] and not ahead.isdisjoint(
+                    kinds[kind_of[other]]
+                )
+                if not is_ahead and any(self.is_beside(other, name) for name in names):
                     self._faults.append(
                         Fault(
                             other,

@@ -9,7 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.verify import verify
-from tests.support.proved import converted
+from tests.support.proved import converted, open_claims, original_and_converted
 
 
 def model(ahead):
@@ -96,3 +96,37 @@ def test_what_is_made_of_another_goes_by_its_values_too():
     )
     (claim,) = [claim for claim in verify(original, found).claims if claim.verdict == "failed"]
     assert "AssignAddVariableOp, of which it is made, is skipped" in claim.text
+
+
+def stages(layers):
+    """Averages of layers, and beside them a variable that takes one of them as it then is."""
+    x, writes = tf.placeholder(tf.float32, [4, 8]), []
+    for number in range(layers):
+        x = tf.matmul(x, tf.get_variable("weights_%d" % number, [8, 8]))
+        mean, size, kept = (
+            tf.get_variable("%s_%d" % (name, number), [8], trainable=False, use_resource=False)
+            for name in ("mean", "size", "kept")
+        )
+        moved = tf.assign_sub(mean, mean - tf.reduce_mean(x, 0), name="to_mean_%d" % number)
+        writes.append(tf.assign(size, tf.reduce_max(x, 0), name="to_size_%d" % number))
+        writes.append(tf.assign(kept, tf.nn.relu(moved), name="to_kept_%d" % number))
+    with tf.control_dependencies(writes):
+        loss = tf.reduce_mean(tf.square(x))
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("layers", [1, 2])
+def test_an_earlier_stage_goes_by_less(layers):
+    """What the later one takes exists only once the earlier one's flag has been looked at."""
+    assert not open_claims(*original_and_converted(lambda: stages(layers)))
+
+
+@pytest.mark.unit
+def test_an_earlier_stage_goes_by_all_of_its_own():
+    original, found = original_and_converted(lambda: stages(1))
+    nodes = {node.name: node for node in found.graph_def.node}
+    gate = nodes["graphmp/moving_averages/to_mean_0/selected"]
+    nodes[gate.input[1].split(":")[0]].input[1] = of_its_own_value(found.graph_def)
+    text = open_claims(original, found)["steps are skipped whole"]
+    assert text.startswith("to_mean_0 goes by another flag than to_size_0, by which its value")

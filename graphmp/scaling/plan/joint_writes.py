@@ -1,7 +1,8 @@
 """Groups of a step's writes that happen only if all values they take from the batch are finite.
 
 1. A write waits for the values of others only if that adds no computation: if every user of its
-   results runs those others too, or needs all inputs, state and gradients that they need.
+   results runs those others too, or needs all inputs, state and gradients that they need. A write
+   that takes its results runs what that one waits for.
 2. A flag must not wait for itself. A write's level is one more than the highest of such writes that
    it depends on, by data, by control, or by a flag that skips a step; it waits for values of its
    own level and of those below.
@@ -176,7 +177,8 @@ class _Users:
     def _in_common(self, bits: Mapping[str, int]) -> Dict[str, int]:
         """For each node the bits common to all users of its results.
 
-        Constants, groups, reads of variables and gradient code are passed through to their users.
+        Constants, groups, reads of variables, gradient code and other writes are passed through to
+        their users.
         """
         found = dict.fromkeys(self._order, -1)
         again = True
@@ -193,7 +195,17 @@ class _Users:
     def _is_on_the_way(self, name: str) -> bool:
         if name in self._graph.gradients or self._graph.state.variable(name) is not None:
             return True
-        return not self._graph.view.inputs(name) and bool(self._readers[name])
+        is_passed = name in self._for_writes or not self._graph.view.inputs(name)
+        return is_passed and bool(self._readers[name])
+
+    @once
+    def _for_writes(self) -> AbstractSet[str]:
+        """The writes, and the nodes that only they read: a write runs what it will wait for."""
+        found = set(self.bits)
+        for name in self._order:
+            if self._readers[name] and found.issuperset(self._readers[name]):
+                found.add(name)
+        return found
 
     def run(self, name: str) -> int:
         """The writes that run whenever the results of one are used; empty if they never are."""
