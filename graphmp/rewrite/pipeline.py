@@ -38,6 +38,7 @@ from graphmp.tuning.given import predicted
 
 Solver = Callable[[Problem], Decisions]
 _Changed = Tuple[StoredMetaGraph, Record, Sequence[AsBuilt]]
+_LEFT_TO_IT = {"loss_scale": "none", "clip_norm": 0.0}  # flags for a graph that scales its own loss
 
 
 class Rewriting:
@@ -151,7 +152,7 @@ def _changed(
     give_back()
     looks = list(look_at_gradients(result, op_defs, scaled.first_steps, policy.allow))
     handed = pass_handles(result.graph_def) if plan.inside else []
-    mark(result, config, "rewrite")
+    mark(result, config, "rewrite", _LEFT_TO_IT if special.scales_itself else {})
     done = [*handed, *scaled.done, *(row for notes in painted for row in notes.done), *looks]
     prediction = predicted(config.costs, config.compute_dtype)
     said = plan if config.compute_dtype == "float16" else None

@@ -163,7 +163,10 @@ def own_loss_scaling(view: GraphView, gradients: AbstractSet[str]) -> str:
 
 
 def _common_divisor(view: GraphView, gradients: AbstractSet[str]) -> str:
-    """A scalar constant that divides two or more gradients as they leave gradient code, and all."""
+    """A scalar that divides two or more gradients as they leave gradient code, and all.
+
+    A constant, or a quotient of constants: such as the reciprocal that gradients are multiplied by.
+    """
     divisors: Set[str] = set()
     scaled = 0
     for name in gradients:
@@ -175,12 +178,12 @@ def _common_divisor(view: GraphView, gradients: AbstractSet[str]) -> str:
             if (
                 node.op not in ("Mul", "RealDiv")
                 or len(others) != 1
-                or not _is_scale(view.nodes[others[0]], node.op)
+                or not _is_scale(_scalar(view, others[0]), node.op)
             ):
                 return ""
             divisors.add(others[0])
             scaled += 1
-    values = {_scalar(view.nodes[name]) for name in divisors}
+    values = {_scalar(view, name) for name in divisors}
     return (
         sorted(divisors)[0]
         if scaled >= 2 and len(values) == 1 and _loss_is_scaled(view, gradients, values.pop() or 1)
@@ -195,18 +198,25 @@ def _loss_is_scaled(view: GraphView, gradients: AbstractSet[str], factor: float)
     """
     for forward in {differentiated(name, view.nodes.keys()) for name in gradients}:
         if forward is not None and view.nodes[forward].op in ("Mul", "RealDiv"):
-            for value in (_scalar(view.nodes[port.node]) for port in view.inputs(forward)):
+            for value in (_scalar(view, port.node) for port in view.inputs(forward)):
                 if value and any(abs(value * other - 1) < 1e-6 for other in (factor, 1 / factor)):
                     return True
     return False
 
 
-def _is_scale(node: Any, op: str) -> bool:
-    value = _scalar(node)
+def _is_scale(value: Optional[float], op: str) -> bool:
     return value is not None and (value >= 8 if op == "RealDiv" else 0 < value <= 1 / 8)
 
 
-def _scalar(node: Any) -> Optional[float]:
+def _scalar(view: GraphView, name: str) -> Optional[float]:
+    """The number that a node is: a constant, or a quotient of two."""
+    if view.nodes[name].op != "RealDiv":
+        return _constant_scalar(view.nodes[name])
+    over, under = (_constant_scalar(view.nodes[port.node]) for port in view.inputs(name))
+    return over / under if over is not None and under else None
+
+
+def _constant_scalar(node: Any) -> Optional[float]:
     if node.op != "Const" or "value" not in node.attr or node.attr["value"].tensor.tensor_shape.dim:
         return None
     value = constant(node)

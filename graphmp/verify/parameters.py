@@ -6,7 +6,7 @@ from typing import AbstractSet, Any, Dict, Iterable, Iterator, Mapping, Optional
 
 import numpy as np
 
-from graphmp.graph.edit.mark import read_mark
+from graphmp.graph.edit.mark import flags_that_held, read_mark
 from graphmp.graph.structure.calls import called, with_callers
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.policy.dtypes import HALF, dtype_text
@@ -121,7 +121,7 @@ def asked_for(sides: Sides, expected: Optional[Mapping[str, Any]]) -> Optional[M
     mark = read_mark(sides.after.meta_graph)
     if mark is None or mark == read_mark(sides.before.meta_graph):
         return None  # a mark of both is that of an earlier conversion
-    return dict(mark["flags"])
+    return flags_that_held(mark)
 
 
 def _trains(sides: Sequence[Side]) -> bool:

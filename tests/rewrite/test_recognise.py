@@ -161,6 +161,7 @@ def test_own_loss_scaling_by_the_name_of_a_variable(name, found):
     [
         (128.0, lambda gradients: [g / 128.0 for g in gradients], True),
         (1024.0, lambda gradients: [g * (1 / 1024.0) for g in gradients], True),
+        (128.0, lambda gradients: [g * (1 / tf.constant(128.0)) for g in gradients], True),
         (128.0, lambda gradients: [g * 0.01 for g in gradients], False),  # a learning rate
         (128.0, lambda gradients: gradients, False),
         (2.0, lambda gradients: [g / 2.0 for g in gradients], False),  # a mean of two

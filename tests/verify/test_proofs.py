@@ -10,8 +10,8 @@ from graphmp.graph.io.messages import serialize
 from graphmp.policy.dtypes import RESOURCE
 from graphmp.verify import verify
 from tests.support.corpus import recorded
-from tests.support.proved import converted, open_claims
-from tests.support.training_graphs import SHAPES, square
+from tests.support.proved import converted, open_claims, original_and_converted
+from tests.support.training_graphs import SHAPES, sgd, square, two_layers, vectors
 
 HOW = {
     "dynamic": {},
@@ -39,6 +39,22 @@ def test_a_mark_of_both_graphs_claims_nothing():
     claims = {claim.name: claim for claim in verify(once, converted(once)).claims}
     assert claims["parameters"].verdict == "not applicable"
     assert not open_claims(once, converted(once))
+
+
+@pytest.mark.unit
+def test_a_graph_that_scales_its_own_loss():
+    """Its mark says that no scale and no clip were put in; the same flags still change nothing."""
+
+    def build():
+        loss = square(two_layers(vectors())) * 128.0
+        pairs = sgd().compute_gradients(loss)
+        sgd().apply_gradients([(g / 128.0, v) for g, v in pairs], name="train")
+
+    original, once = original_and_converted(build, clip_norm=1.0)
+    claims = {claim.name: claim for claim in verify(original, once).claims}
+    assert claims["parameters"].verdict == "proved"
+    assert "loss_scale none, clip_norm 0" in claims["parameters"].text
+    assert converted(once, clip_norm=1.0) == once
 
 
 def cases():

@@ -2,12 +2,15 @@
 
 A converted graph has the collection `graphmp`. A graph that a session converts beside itself has
 `graphmp_session`, so that its .meta says so: the graph there is the original.
+
+`flags` are those that were asked for: a conversion by the same ones is the same. `instead` has the
+values that held in place of some: a graph that scales its own loss gets no scale.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Iterable, Optional, Tuple
+from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -16,12 +19,15 @@ from graphmp.version import __version__
 
 COLLECTION = "graphmp"
 SESSION = "graphmp_session"
+_NONE: Mapping[str, Any] = {}
 _HOW = ("engine", "engine_strict")  # they choose how to convert, not the result
 
 
-def mark(meta_graph: tf.MetaGraphDef, config: Config, engine: str) -> None:
-    """Marks a graph as converted."""
-    meta_graph.collection_def[COLLECTION].bytes_list.value[:] = [_text(config, engine)]
+def mark(
+    meta_graph: tf.MetaGraphDef, config: Config, engine: str, instead: Mapping[str, Any] = _NONE
+) -> None:
+    """Marks a graph as converted; `instead` has the flags that held in place of those asked for."""
+    meta_graph.collection_def[COLLECTION].bytes_list.value[:] = [_text(config, engine, instead)]
 
 
 def mark_session(graph: Any, config: Config) -> None:
@@ -29,11 +35,11 @@ def mark_session(graph: Any, config: Config) -> None:
     graph.get_collection_ref(SESSION)[:] = [_text(config, "rewrite")]
 
 
-def _text(config: Config, engine: str) -> bytes:
-    return json.dumps(
-        {"graphmp_version": __version__, "engine": engine, "flags": config.as_flags()},
-        sort_keys=True,
-    ).encode("utf-8")
+def _text(config: Config, engine: str, instead: Mapping[str, Any] = _NONE) -> bytes:
+    found = {"graphmp_version": __version__, "engine": engine, "flags": config.as_flags()}
+    if instead:
+        found["instead"] = dict(instead)
+    return json.dumps(found, sort_keys=True).encode("utf-8")
 
 
 def read_mark(meta_graph: tf.MetaGraphDef) -> Optional[Dict[str, Any]]:
@@ -57,6 +63,12 @@ def _read(texts: Iterable[bytes]) -> Optional[Dict[str, Any]]:
         if isinstance(found, dict) and isinstance(found.get("flags"), dict):
             return dict(found)
     return None
+
+
+def flags_that_held(found: Mapping[str, Any]) -> Dict[str, Any]:
+    """The flags by which a marked graph was converted."""
+    instead = found.get("instead")
+    return {**found["flags"], **(instead if isinstance(instead, dict) else {})}
 
 
 def same_conversion(found: Dict[str, Any], config: Config) -> bool:
