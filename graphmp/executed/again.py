@@ -10,7 +10,7 @@ from graphmp.config import Config
 from graphmp.conversion.built_graph import Identity, convert_graph
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.stages import Stages
-from graphmp.graph.edit.mark import read_mark
+from graphmp.graph.edit.mark import flags_that_held, read_mark
 from graphmp.graph.io.stored import stored
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.view import GraphView
@@ -34,7 +34,7 @@ class Again:
         """Nothing is converted yet."""
         self._original = original
         mark = read_mark(converted) or {}
-        self._flags = mark.get("flags", {})
+        self._flags = flags_that_held(mark) if mark else {}
         self.is_marked = bool(mark)
         self.is_recipe = mark.get("engine") == "recipe"
         self.is_half = self._flags.get("compute_dtype") != "float32"

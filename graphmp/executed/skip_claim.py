@@ -46,7 +46,7 @@ def skips(
     if not found.dynamic:
         if not again.is_marked or again.config.loss_scale != "dynamic":
             return Claim(SKIPS, NOT_APPLICABLE, "the graph has no dynamic loss scale")
-        where = "in what the recipe builds" if again.is_recipe else "outside of functions"
+        where = "in what the recipe builds" if again.is_recipe else "outside of functions and loops"
         return Claim(
             SKIPS,
             NOT_PROVED,

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import with_nodes_reversed
 from graphmp.graph.state.state import State
+from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.session.steps.as_written import one_by_one, seeded, unoptimised
@@ -50,12 +51,18 @@ class VariableSession(TrainingSession):
         """
         copy = seeded(with_nodes_reversed(meta_graph) if backwards else meta_graph)
         super().__init__(copy, train, _one_thread(copy.graph_def, on_gpu))
-        names = [node.name for node in copy.graph_def.node if node.op in VARIABLE_OPS]
+        view = GraphView(copy.graph_def)
+        inside = frames(view)  # what a loop holds there is one more handle of a variable outside
+        names = [
+            name
+            for name, node in view.nodes.items()
+            if node.op in VARIABLE_OPS and not inside.get(name)
+        ]
         with self.graph.as_default():
             self._set, self._reads, self._loads = (
                 dict(zip(names, map(made, self.ops(names)))) for made in (_is_set, _read, _load)
             )
-        self.initialise(sorted(State(copy, GraphView(copy.graph_def)).initializers), checkpoint)
+        self.initialise(sorted(State(copy, view).initializers), checkpoint)
         self.load(start or {})
 
     def values(self) -> Values:

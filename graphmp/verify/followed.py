@@ -8,9 +8,15 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.verify.sides import Sides
 
 
-def followed(sides: Sides, updates: Dict[str, FrozenSet[str]]) -> Dict[str, FrozenSet[str]]:
-    """The scales of the nearest updates that each write follows in the original."""
-    view = sides.before.view
+def followed(
+    sides: Sides, updates: Dict[str, FrozenSet[str]], out_of_loops: bool = False
+) -> Dict[str, FrozenSet[str]]:
+    """The scales of the nearest updates that each write follows in the original.
+
+    A step in a while loop is one iteration: what is outside runs once for all of them, and counts
+    only with `out_of_loops`.
+    """
+    view, frames = sides.before.view, {} if out_of_loops else sides.before.frames
     found: Dict[str, Set[str]] = {}
     waiting = [
         (name, reader) for name in updates if name in view.nodes for reader in _after(view, name)
@@ -18,8 +24,9 @@ def followed(sides: Sides, updates: Dict[str, FrozenSet[str]]) -> Dict[str, Froz
     seen: Set[object] = set()
     while waiting:
         start, name = waiting.pop()
-        key = (updates[start], name)
-        if key in seen:
+        path = frames.get(start, ())
+        key = (updates[start], path, name)
+        if key in seen or frames.get(name, ())[: len(path)] != path:
             continue
         seen.add(key)
         if name in sides.after.state.writes:

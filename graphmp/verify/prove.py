@@ -203,11 +203,15 @@ def _skipped(skips: Mapping[str, Skips]) -> Claim:
     faults: List[Fault] = []
     gated: List[str] = []
     counted: List[str] = []
+    behind: List[str] = []
     for function, each in skips.items():
         faults += [Fault(in_body(function, fault.node), fault.text) for fault in each.faults]
         gated += [in_body(function, node) for node in each.gated]
         counted += [in_body(function, node) for node in each.counted]
+        behind += [in_body(function, node) for node in each.behind_loops]
     also = "; counts skipped steps: %s" % ", ".join(sorted(counted)[:3]) if counted else ""
+    if behind:
+        also += "; written once behind a loop, whatever its iterations skip: %s" % some(behind, 3)
     text = "%d writes wait for flags that look at all gradients that they take%s" % (
         len(gated),
         also,

@@ -45,6 +45,7 @@ class Skips:
         faults: the faults found.
         gated: writes that wait for a flag.
         counted: writes of integers that also happen in a skipped step.
+        behind_loops: writes that run once behind a while loop, whatever its iterations skipped.
         counts: whether the global step counts skipped steps; empty if no rule tells, both if parts
             of the graph differ.
     """
@@ -67,6 +68,7 @@ class Skips:
         self.faults: List[Fault] = []
         self.counted: List[str] = list(body.gates.counts.values())
         self.gated = [name for name in self._writes if name in self._flags]
+        self.behind_loops: List[str] = []
         if self._scales.adapting:
             self._sources = self._body.sources.keys() | set(self._taken_out()) | set(self._fed())
             self._look_at_ways()
@@ -200,6 +202,8 @@ class Skips:
         follows, takes = followed(self._sides, updates), self._reached(self._sources, _NOTHING)
         self._look_at_strangers(takes | follows.keys())
         read_by, state = self._scales_of_readers(updates), self._sides.after.state
+        behind = followed(self._sides, updates, out_of_loops=True)
+        self.behind_loops += sorted(behind.keys() - follows.keys() - self._flags.keys())
         for name in self._writes:
             wanted = follows.get(name, frozenset())
             of_readers = [read_by.get(each, set()) for each in state.written(name)]

@@ -6,6 +6,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.compare.review.flow import flows
+from graphmp.executed.variables import VariableSession
+from graphmp.graph.structure.view import GraphView
 from tests.support.painting import built
 from tests.support.training_graphs import sgd, square, vectors
 
@@ -49,3 +52,36 @@ def test_a_first_step_that_measures_what_leaves_a_loop_is_proved(use_resource):
     converted = graphmp.convert(built(build))
     assert any("/largest_of/while/Exit" in n.name for n in converted.meta_graph.graph_def.node)
     assert [row for row in converted.report["checks"] if row["status"] == "failed"] == []
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+def test_an_update_behind_a_loop_that_trains(use_resource):
+    """It runs once, whichever iterations are skipped; that is said."""
+
+    def build():
+        with tf.variable_scope("", use_resource=use_resource):
+            slow = tf.get_variable("slow", (12, 1))
+            fast = tf.get_variable("fast", (12, 1), trainable=False)
+        x = vectors()
+
+        def body(number):
+            with tf.control_dependencies(
+                [sgd().minimize(square(tf.matmul(x, fast)), None, [fast])]
+            ):
+                return number + 1
+
+        last = tf.while_loop(lambda number: number < 3, body, [0], parallel_iterations=1)
+        with tf.control_dependencies([last]):
+            apart = slow - tf.identity(fast)
+            tf.train.AdamOptimizer(0.1).apply_gradients([(apart, slow)], name="train")
+
+    converted = graphmp.convert(built(build))
+    claims = {row["name"]: row for row in converted.report["checks"]}
+    assert not [name for name, row in claims.items() if row["status"] == "failed"]
+    assert "written once behind a loop" in claims["steps are skipped whole"]["text"]
+    (row,) = [row for row in converted.report["warnings"] if row["code"] == "GMP112"]
+    assert row["node"].startswith("train/update_slow/") and "(3 writes)" in row["message"]
+    (flow,) = flows(GraphView(converted.meta_graph.graph_def), lambda name: False)
+    assert flow.is_dynamic and flow.initial == 2**15
+    with VariableSession(converted.meta_graph, ["train"]) as session:
+        assert {"slow", "fast"} <= session.values().keys()

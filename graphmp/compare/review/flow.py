@@ -14,6 +14,8 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import MERGES
 
+# the initial value of a dynamic scale; of one that loops or functions adapt, the second
+_STARTS = ("/scale/initial_value", "/scale/Initializer/initial_value")
 _SCOPE = re.compile(r"^(graphmp/loss_scale(?:_(\d+))?)/current$")
 
 
@@ -66,7 +68,9 @@ def _flow(view: GraphView, scope: str, is_write: Callable[[str], bool]) -> Flow:
     return Flow(
         scale=scope + "/current",
         is_dynamic=is_dynamic,
-        initial=_value(view, scope + ("/scale/initial_value" if is_dynamic else "/current")),
+        initial=_value(
+            view, *(scope + name for name in (_STARTS if is_dynamic else ("/current",)))
+        ),
         enters=tuple((str(view.inputs(name)[0]), name) for name in entering if view.inputs(name)),
         unscales=sum(
             re.match(r"unscale(_\d+)?$", name[len(scope) + 1 :]) is not None for name in ours
@@ -96,6 +100,7 @@ def _gated(view: GraphView, check: str, is_write: Callable[[str], bool]) -> Set[
     return {name for name in found if not name.startswith("graphmp/")}
 
 
-def _value(view: GraphView, name: str) -> Optional[float]:
-    node = view.nodes.get(name)
+def _value(view: GraphView, *names: str) -> Optional[float]:
+    """The number in the first of some nodes that is there."""
+    node = next((view.nodes[name] for name in names if name in view.nodes), None)
     return None if node is None else number(node)

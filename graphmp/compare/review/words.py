@@ -240,8 +240,9 @@ def _loss(loss: ReportedLoss, flow: Optional[Flow], summary: Summary) -> str:
 
 
 def _scale(flow: Flow) -> str:
-    start = "a tensor" if flow.initial is None else _n(flow.initial)
-    return "scale dynamic from %s" % start if flow.is_dynamic else "scale fixed %s" % start
+    if flow.initial is None:
+        return "scale dynamic" if flow.is_dynamic else "scale fixed, a tensor"
+    return "scale %s %s" % ("dynamic from" if flow.is_dynamic else "fixed", _n(flow.initial))
 
 
 def _clip(loss: Optional[ReportedLoss], flow: Optional[Flow], summary: Summary) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Iterator, Optional, Sequence
+from typing import AbstractSet, Dict, Iterator, Optional, Sequence
 
 from graphmp.config import Config
+from graphmp.errors import warning
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.scaling.losses.loops import Path, iteration, pivot
@@ -14,6 +15,12 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.graph_plan import planned
 from graphmp.scaling.plan.model import InLoop
 from graphmp.scaling.plan.skip_plan import SkipPlan
+from graphmp.wording import plural
+
+_BEHIND = (
+    "it is written once behind a while loop that trains (%s), and also if the loss scale skips"
+    " iterations of the loop (%s)"
+)
 
 
 def plan_loops(
@@ -52,6 +59,23 @@ def plan_loops(
             yield InLoop(
                 once, plan._replace(skips=plan.skips and _within(plan.skips, inside, path)), start
             )
+
+
+def behind_loops(
+    graph: TrainingGraph, loops: Sequence[InLoop], skips: Optional[SkipPlan]
+) -> Iterator[Dict[str, str]]:
+    """A warning for each loop behind which something is written once for all iterations.
+
+    `skips`: the part of the plan that isn't decided on in loops.
+    """
+    decided = {*skips.by_loss, *skips.by_value} if skips else set()
+    for loop in loops:
+        updates = [name for loss in loop.plan.losses for name in loss.direct]
+        behind = graph.view.descendants(updates) & set(graph.state.writes) - decided
+        found = [name for name in graph.view.in_graph_order(behind) if not graph.looped(name)]
+        if found:
+            text = _BEHIND % (updates[0], plural(len(found), "write"))
+            yield warning("GMP112", found[0], text)
 
 
 def without(skips: Optional[SkipPlan], loops: Sequence[InLoop]) -> Optional[SkipPlan]:

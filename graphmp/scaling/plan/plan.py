@@ -22,7 +22,7 @@ from graphmp.scaling.plan.functions import (
     steps_inside,
 )
 from graphmp.scaling.plan.graph_plan import planned
-from graphmp.scaling.plan.loops import plan_loops, without
+from graphmp.scaling.plan.loops import behind_loops, plan_loops, without
 from graphmp.scaling.plan.model import ScalePlan
 
 
@@ -69,6 +69,8 @@ def plan_scaling(
         **{name: reason for loop in loops for name, reason in loop.plan.float32.items()},
     }
     skips = without(plan.skips, loops)
+    if config.loss_scale == "dynamic":
+        warnings.extend(behind_loops(graph, loops, skips))
     behind = (
         behind_calls(
             graph,
