@@ -74,11 +74,10 @@ class Initialising:
 
     @once
     def _trained(self) -> Dict[str, Set[Optional[str]]]:
-        """The variables whose writes each scale gates, by the scale's name."""
+        """The variables whose writes each scale gates, slots too, by the scale's name."""
         found: Dict[str, Set[Optional[str]]] = {}
         for write, gates in self._gates.of.items():
-            inputs = self._before.inputs(write) if write in self._before.nodes else ()
-            variables = {self._sides.before.state.variable(port.node) for port in inputs[:1]}
+            variables = self._sides.before.state.written(write)
             for scale in frozenset().union(*(mentioned(gate.flag) for gate in gates)):
                 found.setdefault(scale, set()).update(variables)
         return found

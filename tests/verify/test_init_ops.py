@@ -23,6 +23,18 @@ def trained_in_turn():
         return tf.train.export_meta_graph()
 
 
+def trained_again():
+    """One model and two optimizers; `early` was made ahead of the second one's slots."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [4, 8])
+        loss = tf.reduce_mean(tf.square(tf.layers.dense(x, 3)))
+        tf.train.AdamOptimizer(0.1).minimize(loss, name="first")
+        tf.variables_initializer(tf.global_variables(), name="early")
+        tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, name="second")
+        tf.variables_initializer(tf.global_variables(), name="late")
+        return tf.train.export_meta_graph()
+
+
 def on_two_devices():
     """An init op that waits for one group for each device, and two losses."""
     with tf.Graph().as_default():
@@ -59,6 +71,12 @@ def test_an_init_op_made_ahead_of_a_loss_knows_nothing_of_its_scale():
     }
     assert len(waits["early"]) == 3 and len(waits["late"]) == 6
     assert verify(original, converted).ok
+
+
+def test_an_init_op_made_ahead_of_slots_knows_nothing_of_their_scale():
+    assert failed((), trained_again) == []
+    said = failed({("late", "^graphmp/loss_scale_1/scale/Assign")}, trained_again)
+    assert "late initialises a part of what the scales keep" in said[0]
 
 
 @pytest.mark.parametrize(
