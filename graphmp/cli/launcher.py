@@ -270,6 +270,8 @@ class Run(Observer):
         folder = pathlib.Path(
             self._spec["report"] + ("_%d" % self._reports if self._reports else "")
         )
+        if self._reports:
+            self._say("the report of this conversion: %s" % folder)
         self._reports += 1
         reason = "the graph that a session trains"
         seconds = {"convert": found.seconds}

@@ -187,6 +187,25 @@ def test_report(forks, folder):
     )
 
 
+LATE = """
+    late = tf.train.MomentumOptimizer(1e-3, 0.9, name="late").minimize(loss)
+    slots = [v for v in tf.global_variables() if "/late" in v.name]
+    session.run(tf.variables_initializer(slots))
+    session.run(late, feed)
+"""
+
+
+def test_a_late_optimizer_is_verified_and_reported(forks, folder):
+    """Its slots are exported whole; the init op of before knows neither them nor their scale."""
+    text = TRAIN + LOOP[: LOOP.index("print")] + LATE
+    _, _, err = forked(forks, text, flags=["--report=out", "--verify"])
+    assert len([line for line in err if line.startswith("graphmp: verified on the first")]) == 2
+    assert "graphmp: the report of this conversion: %s" % (folder / "out_1") in err
+    for name in ("out", "out_1"):
+        report = json.loads((folder / name / "report.json").read_text())
+        assert "failed" not in [row["status"] for row in report["checks"]]
+
+
 def test_a_report_whose_proof_fails_is_said(forks, folder):
     fails = """
 from graphmp.cli import launcher

@@ -69,7 +69,8 @@ class Earlier(NamedTuple):
     def to_convert(self, graph: Any, trained: Iterable[Any], added: AbstractSet[str]) -> Set[str]:
         """Names of the nodes for the next conversion: the earlier ones and new training code.
 
-        A call of `tf.gradients` is converted whole or not at all.
+        A call of `tf.gradients` is converted whole or not at all, and so is a variable: with its
+        initialiser and its first read, which collections name.
 
         Args:
             graph: the tf.Graph.
@@ -83,9 +84,11 @@ class Earlier(NamedTuple):
         }
         found = ancestors([*trained, *(op for op in new.values() if is_update(op))])
         starts = [
-            new[op.name + "/Assign"]
+            user
             for op in found
-            if op.type in VARIABLE_OPS and op.name + "/Assign" in new
+            if op.type in VARIABLE_OPS and op.name in new
+            for user in op.outputs[0].consumers()
+            if user.name in new and user.name.startswith(op.name + "/")
         ]
         found |= ancestors(starts)
         names = {op.name for op in found}

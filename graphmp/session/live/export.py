@@ -7,7 +7,7 @@ versions of graphmp have a session's copies in them (`left_by_others`).
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, FrozenSet, Iterable, Iterator, Optional
+from typing import AbstractSet, Any, Dict, FrozenSet, Iterable, Iterator, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -22,13 +22,19 @@ from graphmp.session.live.watch import WATCH_SCOPE
 from graphmp.tf_hooks.internals import whole_graph_def
 
 _WATCHES = "%s/%s/" % (SCOPE, WATCH_SCOPE)
-_FIELD = {  # of each kind of message in a collection: the field that names its node
-    "while_context": ("tensorflow.WhileContextDef", "pivot_name"),
-    "cond_context": ("tensorflow.CondContextDef", "pivot_name"),
-    "queue_runners": ("tensorflow.QueueRunnerDef", "queue_name"),
-    "savers": ("tensorflow.SaverDef", "filename_tensor_name"),
+_Kind = Tuple[str, Tuple[str, ...]]
+_FIELDS: Dict[
+    str, _Kind
+] = {  # of each kind of message in a collection: the fields that name its nodes
+    "while_context": ("tensorflow.WhileContextDef", ("pivot_name",)),
+    "cond_context": ("tensorflow.CondContextDef", ("pivot_name",)),
+    "queue_runners": ("tensorflow.QueueRunnerDef", ("queue_name",)),
+    "savers": ("tensorflow.SaverDef", ("filename_tensor_name",)),
 }
-_VARIABLE = ("tensorflow.VariableDef", "variable_name")
+_VARIABLE: _Kind = (
+    "tensorflow.VariableDef",
+    ("variable_name", "initializer_name", "snapshot_name"),
+)
 
 
 def exported(
@@ -123,18 +129,20 @@ def _trim(meta_graph: tf.MetaGraphDef) -> None:
             listed[:] = [name for name in listed if _is_in(present, name)]
         entries = collection.bytes_list.value
         if entries:
-            kept = [_trimmed(*_FIELD.get(key, _VARIABLE), entry, present) for entry in entries]
+            kept = [_trimmed(*_FIELDS.get(key, _VARIABLE), entry, present) for entry in entries]
             entries[:] = [entry for entry in kept if entry is not None]
 
 
-def _trimmed(kind: str, field: str, data: bytes, present: AbstractSet[str]) -> Optional[bytes]:
+def _trimmed(
+    kind: str, fields: Iterable[str], data: bytes, present: AbstractSet[str]
+) -> Optional[bytes]:
     """A collection's entry, a context without the missing nodes; None if its node is missing."""
     message = parse(kind, data)
-    name = getattr(message, field, "")
-    if not name:
-        return data
-    if not _is_in(present, name):
+    names = [getattr(message, field, "") for field in fields]
+    if not all(_is_in(present, name) for name in names if name):
         return None
+    if not names[0]:
+        return data
     values = getattr(message, "values_def", None)
     if values is None or all(_is_in(present, value) for value in values.values):
         return data
