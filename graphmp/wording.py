@@ -64,6 +64,14 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
     return "%s %s" % (format(count, ","), noun if count == 1 else nouns or noun + "s")
 
 
+def with_article(name: str) -> str:
+    """`a MatMul`, `an AddV2`, `an FFT`: by the sound of the first letter, or of its name."""
+    by_letters = name[:2].isupper()
+    sounds = "AEFHILMNORSX" if by_letters else "AEIOU"
+    is_vowel = name[:1].upper() in tuple(sounds) and not name.startswith(("One", "Uni"))
+    return "%s %s" % ("an" if is_vowel else "a", name)
+
+
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first names, and the number of the others: `a, b, c and 1,204 more`."""
     return " ".join(filter(None, (", ".join(names[:most]), more(len(names) - most))))

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator
 from graphmp.gate.nodes import RE_EXPORT, is_text, refused, shown
 from graphmp.graph.structure.view import GraphView
 from graphmp.tf_hooks.op_defs import OpDefs
-from graphmp.wording import plural
+from graphmp.wording import plural, with_article
 
 _LOCATION = b"loc:@"
 
@@ -40,8 +40,8 @@ def check_edges(view: GraphView, op_defs: OpDefs) -> Outputs:
             raise refused("node " + name, "%s, and this %s takes %d" % given, RE_EXPORT)
         for port in ports:
             if not outputs.has(port.node, port.output):
-                found = "the input %s, an output that a %s does not have"
-                text = shown("%s:%d" % port), view.nodes[port.node].op
+                found = "the input %s, an output that %s does not have"
+                text = shown("%s:%d" % port), with_article(view.nodes[port.node].op)
                 raise refused("node " + name, found % text, RE_EXPORT)
         for data in _classes(node):
             if not is_text(data):

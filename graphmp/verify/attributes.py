@@ -18,6 +18,7 @@ from graphmp.policy.op_sets import RESULT
 from graphmp.tf_hooks.op_definitions import defaults
 from graphmp.tf_hooks.op_defs import WIDER
 from graphmp.verify.sides import Fault, Sides
+from graphmp.wording import with_article
 
 HINTS = frozenset(
     ("_class", "_output_shapes", "_has_manual_control_dependencies")
@@ -44,7 +45,7 @@ def changed(
     """
     wider = WIDER.get(before.op) == after.op
     if before.op != after.op and not wider and not are_calls:
-        return "is a %s, in the original a %s" % (after.op, before.op)
+        return "is %s, in the original %s" % (with_article(after.op), with_article(before.op))
     if before.device != after.device:
         return "is on device %r, in the original on %r" % (after.device, before.device)
     unset = defaults(after.op)
@@ -78,7 +79,8 @@ def strange_attributes(sides: Sides, copies: Container[str]) -> Iterator[Fault]:
         known = {each.name for each in definition.attr}
         for key in sorted(node.attr):
             if key not in known and key not in HINTS:
-                yield Fault(name, "has an attribute %s, which a %s does not have" % (key, node.op))
+                text = "has an attribute %s, which %s does not have"
+                yield Fault(name, text % (key, with_article(node.op)))
 
 
 def without_more(old: tf.AttrValue, new: tf.AttrValue) -> tf.AttrValue:

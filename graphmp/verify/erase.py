@@ -29,6 +29,7 @@ from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher, same_op
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Sides, fetched, keeps_names
+from graphmp.wording import with_article
 
 _COPIES = IDENTITIES | {"Snapshot"}
 _COMMUTE = ADDS | {"Mul"}
@@ -110,7 +111,9 @@ class Erasure:
         if self._sides.is_moved(name):
             if not self.same(self._after.inputs(name)[0], Port(name, 0), moved=True):
                 self._sides.fault(
-                    name, "does not give what it does in the original, where it is a %s" % before.op
+                    name,
+                    "does not give what it does in the original, where it is %s"
+                    % with_article(before.op),
                 )
             return
         if before.op == "SaveV2":

@@ -14,11 +14,12 @@ for, with an `--op_policy` of one's own, or with `--engine_strict`, which repair
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Iterator, Mapping, Optional
+from typing import AbstractSet, Any, Dict, Iterator, Mapping, Optional, Set
 
 from graphmp.graph.shapes.shapes import recorded_size
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.walk import reached
 from graphmp.once import once
 from graphmp.patterns import matches
 from graphmp.policy.dtypes import HALF, dtype_text
@@ -26,6 +27,7 @@ from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITC
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import BOUNDED, BOUNDED_OFF_ZERO, FORGETS_VALUES, LAST_ACTIVATIONS
 from graphmp.verify.sides import Fault, Sides, fetched, keeps_names
+from graphmp.wording import with_article
 
 _LOOPS = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES
 _ENDS = BOUNDED | FORGETS_VALUES | _LOOPS
@@ -47,8 +49,8 @@ def listed_faults(
     for name, dtypes in sorted(sides.became_half.items()):
         original = copies.get(name, name)
         if original in sides.before.view.nodes and found.is_kept(original, dtypes[0]):
-            text = "is %s, and a %s computes in float32 by the policy of this conversion"
-            op = sides.before.view.nodes[original].op
+            text = "is %s, and %s computes in float32 by the policy of this conversion"
+            op = with_article(sides.before.view.nodes[original].op)
             yield Fault(name, text % (dtype_text(dtypes[0]), op))
 
 
@@ -93,7 +95,10 @@ class _Listed:
         return None not in sizes and sizes[0] == sizes[1]
 
     def _behind_denied(self, dtype: str) -> AbstractSet[str]:
-        """Infer ops of the forward pass behind denied ones, through infer and clear ops alone."""
+        """Infer ops of the forward pass behind denied ones, through infer and clear ops alone.
+
+        Floating-point values lead there: what an index or a test chooses is of its own size.
+        """
         if not keeps_names(self._sides.after.meta_graph):
             return frozenset()
         if dtype not in self._behind:
@@ -114,6 +119,7 @@ class _Listed:
 
     def _followed(self, dtype: str) -> AbstractSet[str]:
         nodes, starts, policy = self._view.nodes, self._denied(dtype), Policy.default(dtype)
+        is_float = self._sides.before.is_float
 
         def goes_on(name: str) -> bool:
             op = nodes[name].op
@@ -124,7 +130,11 @@ class _Listed:
                 and not matches(self._forced, name)
             )
 
-        found = self._view.followed(starts, goes_on)
+        def readers(name: str) -> Set[str]:
+            consumers = self._view.consumers(name) if goes_on(name) else ()
+            return {each.node for each in consumers if is_float(Port(name, each.output))}
+
+        found = reached(starts, readers)
         return {name for name in found - starts if nodes[name].op in policy.infer}
 
     @once

@@ -15,6 +15,7 @@ from graphmp.policy.half_kernels import DEVICES, has_kernel, types_of
 from graphmp.policy.op_sets import ARGUMENT, PLACEHOLDERS, RESTORES, RESULT, SAVES, VARIABLE_OPS
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.verify.sides import Fault, Sides, answers, attribute
+from graphmp.wording import with_article
 
 _OUTSIDE = PLACEHOLDERS | RESTORES | SAVES  # visible from outside
 
@@ -61,7 +62,8 @@ def _kept(sides: Sides) -> Iterator[Fault]:
                 and node.op != "SaveV2"
             ):
                 yield Fault(
-                    name, "has another type than in the original, which a %s keeps" % node.op
+                    name,
+                    "has another type than in the original, which %s keeps" % with_article(node.op),
                 )
         elif name in named and sides.before.dtype(Port(name, 0)) != sides.after.dtype(
             Port(name, 0)
@@ -103,8 +105,8 @@ def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
         if missing:
             yield Fault(
                 name,
-                "is %s, for which a %s has no kernel on the %s"
-                % (dtype_text(half[0]), node.op, " and the ".join(missing)),
+                "is %s, for which %s has no kernel on the %s"
+                % (dtype_text(half[0]), with_article(node.op), " and the ".join(missing)),
             )
         elif len(seen) > 1:
             yield Fault(

@@ -8,6 +8,7 @@ from graphmp.graph.structure.cycles import find_cycle
 from graphmp.graph.structure.frames import outputs_frame
 from graphmp.policy.op_sets import ENTERS
 from graphmp.verify.sides import Fault, Side
+from graphmp.wording import with_article
 
 
 def broken(side: Side) -> Iterator[Fault]:
@@ -19,13 +20,14 @@ def broken(side: Side) -> Iterator[Fault]:
         signature, found = side.signature(name), len(side.view.inputs(name))
         wanted = _least_inputs(side, node.op) if signature is None else len(signature.inputs)
         if found < wanted or (signature is not None and found != wanted):
-            yield Fault(name, "has %d inputs, and a %s takes %d" % (found, node.op, wanted))
+            text = "has %d inputs, and %s takes %d"
+            yield Fault(name, text % (found, with_article(node.op), wanted))
         for port in side.view.inputs(name):
             if port.output >= side.outputs(port.node):
                 yield Fault(
                     name,
-                    "reads %s, an output that a %s does not have"
-                    % (port, side.view.nodes[port.node].op),
+                    "reads %s, an output that %s does not have"
+                    % (port, with_article(side.view.nodes[port.node].op)),
                 )
         if not side.frames:
             continue

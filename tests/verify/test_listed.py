@@ -41,7 +41,7 @@ def test_half_against_the_policy(graphs, name):
     original, converted = graphs
     assert not open_claims(*graphs)
     found = open_claims(original, in_half(converted, name))
-    assert found["types"].startswith("%s is float16, and a " % name)
+    assert found["types"].startswith("%s is float16, and a" % name)
     assert "computes in float32 by the policy of this conversion" in found["types"]
 
 
@@ -59,3 +59,22 @@ def test_an_average_of_what_a_matmul_gives(graphs):
     original, converted = graphs
     found = open_claims(original, in_half(converted, "away"))
     assert "away is half precision, between a variable's value and a write" in found["types"]
+
+
+def chosen():
+    """Rows of a layer, chosen by indices and by a test of what is denied."""
+    x = tf.placeholder(tf.float32, [4, 8])
+    hidden = tf.layers.dense(x, 8)
+    sizes = tf.reduce_sum(tf.exp(hidden), 1, keepdims=True) * hidden
+    rows = tf.gather(tf.layers.dense(hidden, 8), tf.argmax(sizes, 1))
+    rows = tf.where(sizes > 1.0, rows, hidden)
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(tf.nn.relu(rows + hidden), 8)))
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+
+
+@pytest.mark.unit
+def test_what_a_denied_op_only_chooses_may_be_half():
+    original, converted = original_and_converted(chosen)
+    assert not open_claims(original, converted)
+    nodes = {node.name: node for node in converted.graph_def.node}
+    assert nodes["add"].attr["T"].type == tf.float16.as_datatype_enum
