@@ -31,6 +31,7 @@ from graphmp.cli.closing import Closing
 from graphmp.compare.api import compare
 from graphmp.config import Config
 from graphmp.conversion import python_2
+from graphmp.conversion.contents import CONVERTED, ORIGINAL
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.script import prepare_main, run_main
 from graphmp.conversion.source import Source
@@ -47,9 +48,14 @@ from graphmp.session.session import convert_every_session
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tf_hooks import patch, sessions
 from graphmp.verify.proof import FAILED
-from graphmp.wording import FRAMES, printable
+from graphmp.wording import FRAMES, printable, shell_word
 
 _WORDS = Words(python=False)
+_NOT_PROVED = (
+    "a proof that fails is a fault of graphmp: of its conversion, and then what is named may train"
+    " wrongly, or of the proof alone. The script runs on. Please report it with the two graphs; to"
+    " see where they differ: graphmp diff --check %s %s"
+)
 _ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent)
 
 
@@ -290,9 +296,12 @@ class Run(Observer):
             diff,
         )
         Conversion(before, after, report, self.config.flagfile_lines(), diff).save(folder)
-        for row in report["checks"]:
-            if row["status"] == FAILED:
-                self._say("the proof failed: %s: %s" % (row["name"], row["text"]))
+        failed = [row for row in report["checks"] if row["status"] == FAILED]
+        for row in failed:
+            self._say("the proof failed: %s: %s" % (row["name"], row["text"]))
+        if failed:
+            graphs = (shell_word(str(folder / name)) for name in (ORIGINAL, CONVERTED))
+            self._say(_NOT_PROVED % tuple(graphs))
 
     def _say(self, text: str) -> None:
         line = "graphmp: %s\n" % "\n".join(map(printable, text.split("\n")))

@@ -214,6 +214,8 @@ launcher.make_report = lambda *args: dict(made(*args), checks=[row])
 """
     _, _, err = forked(forks, fails + TRAIN + LOOP, flags=["--report=out"])
     assert "graphmp: the proof failed: types: w is half" in err
+    (cure,) = (line for line in err if "a fault of graphmp" in line)
+    assert "graphmp diff --check " in cure and cure.endswith("out/converted.meta")
 
 
 MONITORED = (

@@ -5,6 +5,7 @@ A flag that looks at less is found.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -130,3 +131,46 @@ def test_an_earlier_stage_goes_by_all_of_its_own():
     nodes[gate.input[1].split(":")[0]].input[1] = of_its_own_value(found.graph_def)
     text = open_claims(original, found)["steps are skipped whole"]
     assert text.startswith("to_mean_0 goes by another flag than to_size_0, by which its value")
+
+
+def sums_of_losses(by_value):
+    """Two losses of one forward pass, each with a running sum beside its step.
+
+    Ahead of them a fed value is written, or an average of what the first layer gives.
+    """
+    x, fed = tf.placeholder(tf.float32, [4, 8], "x"), tf.placeholder(tf.float32, [], "fed")
+    state = tf.get_variable("state", [], initializer=tf.zeros_initializer(), trainable=False)
+    first = tf.matmul(x, tf.get_variable("first", [8, 8]))
+    new = state * 0.5 + tf.reduce_mean(first) if by_value else fed
+    with tf.control_dependencies([tf.assign(state, new)]):
+        factor = state.read_value()
+    hidden = tf.matmul(first, tf.get_variable("second", [8, 8])) * (1.0 - factor)
+    for name, shift in ("first", 1.0), ("second", 2.0):
+        loss = tf.reduce_mean(tf.square(hidden + shift))
+        total = tf.get_variable(
+            "total_" + name, [], initializer=tf.zeros_initializer(), trainable=False
+        )
+        with tf.control_dependencies([tf.assign_add(total, loss)]):
+            tf.identity(loss, name + "_summed")
+        tf.train.GradientDescentOptimizer(0.1).minimize(
+            loss, var_list=tf.trainable_variables(name), name="train_" + name
+        )
+
+
+@pytest.mark.parametrize("by_value", [False, True], ids=["fed", "by value"])
+def test_what_another_step_or_none_runs_goes_by_the_values_that_it_is_made_of(by_value):
+    """A running sum of a loss belongs to no step, and what it is made of to both."""
+    original, found = original_and_converted(lambda: sums_of_losses(by_value))
+    assert not open_claims(original, found)
+    names = ["state", "total_first", "total_second"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(found)
+        session.run(tf.global_variables_initializer())
+        read = [name + ":0" for name in names]
+        fetches = ["first_summed:0", "second_summed:0", "train_first"]
+        feeds = {"x:0": np.ones((4, 8), np.float32), "fed:0": 0.5}
+        infinite = {"x:0": feeds["x:0"] * 1e38} if by_value else {"fed:0": np.inf}
+        session.run(fetches, feeds)
+        before = session.run(read)
+        session.run(fetches, dict(feeds, **infinite))
+        assert before == session.run(read) and all(before)

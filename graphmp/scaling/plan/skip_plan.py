@@ -17,7 +17,8 @@ For each write except initialisers, the first rule that applies counts.
 
    If the flag depends on one of them, or something else runs one too, all of the loss depend on
    these values alone: they are written together (`joint_writes.py`). A write of values that others
-   wrote before in a branch depends on theirs too. In a while loop each depends on its own values.
+   wrote before, in a branch or in a step that it is no part of, depends on theirs too. In a while
+   loop each depends on its own values.
    Outside of steps a write depends on its values if it descends from a matmul or
    convolution, or is one of UPDATE_OPS.
 5. Writes that run after an update (beta powers, step counters, zeroed sums), or before or beside it
@@ -94,8 +95,8 @@ class SkipPlan(NamedTuple):
         handling: the writes of the model's own handling of gradients that aren't finite.
         told: other writes that go on in a skipped step, or may keep a sum that was applied, and are
             to be warned of, with the reason.
-        elsewhere: for a write by value, further groups of writes by value, in branches in which it
-            isn't: their values must be finite, too, where these branches are taken.
+        elsewhere: for a write by value, further groups of writes by value, in branches or steps in
+            which it isn't: their values must be finite, too, where these branches are taken.
         begun: writes by a loss that begin sums: they write zeros in a skipped step.
     """
 
@@ -294,21 +295,25 @@ class _Planner:
     def _elsewhere(
         self, by_value: Mapping[str, Tuple[str, ...]]
     ) -> Dict[str, List[Tuple[str, ...]]]:
-        """For writes the groups of those in other branches that wrote before what they take."""
+        """For writes the groups of others that wrote before what they take.
+
+        Others in other branches, and in other steps, aren't in a write's own group.
+        """
         graph = self._graph
         found: Dict[str, List[Tuple[str, ...]]] = collections.defaultdict(list)
-        sides_of = {name: graph.conditions.get(name, frozenset()) for name in by_value}
-        placed = {(group, sides_of[name]) for group in by_value.values() for name in group}
-        for group, sides in sorted(placed, key=lambda each: (each[0], sorted(each[1]))):
-            outside = [n for n in by_value if sides and not sides <= sides_of[n]]
+        members: Dict[Tuple[str, ...], List[str]] = {}
+        for name, group in by_value.items():
+            if graph.floats_written(name):
+                members.setdefault(group, []).append(name)
+        for group, writes in sorted(members.items()):
+            outside = [n for n, own in by_value.items() if not set(group) <= set(own)]
             if not outside:
                 continue
-            writes = [n for n in group if sides_of[n] == sides and graph.floats_written(n)]
             behind, values = graph.view.descendants(writes), self._batch.made_of(writes)
             for name in outside:
                 if name in behind and self._batch.takes_any(name, values):
                     found[name].append(group)
-        return {name: list(dict.fromkeys(groups)) for name, groups in found.items()}
+        return found
 
     def _list_others(self, plan: SkipPlan) -> None:
         """Writes that happen in skipped steps too."""
