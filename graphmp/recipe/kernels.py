@@ -7,6 +7,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.live import as_list, is_tensor
+from graphmp.graph.structure.reciprocals import NO_RECIPROCAL, becomes_reciprocal
 from graphmp.policy.layout import Dimensions, channels_last, data_format
 from graphmp.policy.shape_faults import fault
 from graphmp.policy.traits import WIDER_STATISTICS, without_kernel
@@ -14,6 +15,7 @@ from graphmp.tf_hooks.internals import op_def
 from graphmp.tf_hooks.op_creation import Creation
 from graphmp.tf_hooks.op_defs import signature_of
 
+_FROM_FAULT = "kept from a fault: "
 _Inputs = Sequence[Tuple[str, Any]]  # the type attribute of each, and the tensor or variable
 
 
@@ -45,8 +47,16 @@ def _inputs(op: Any) -> Iterator[Tuple[str, Any]]:
 def _why(op_type: str, compute_dtype: str, inputs: _Inputs, order: str) -> str:
     if op_type in without_kernel(compute_dtype):
         return "without a kernel of %s on every device" % compute_dtype
+    ops = [getattr(value, "op", None) for _, value in inputs]
+    if becomes_reciprocal(op_type, compute_dtype, ops, _behind):
+        return _FROM_FAULT + NO_RECIPROCAL
     found = fault(op_type, compute_dtype, list(_shapes(op_type, inputs, order)))
-    return "" if found is None else "kept from a fault: " + str(found)
+    return "" if found is None else _FROM_FAULT + str(found)
+
+
+def _behind(op: Any) -> Tuple[str, Sequence[Any]]:
+    """The type of an op, None for a number of Python's, and the ops of its inputs."""
+    return ("Const", ()) if op is None else (op.type, [tensor.op for tensor in op.inputs])
 
 
 def _shapes(op_type: str, inputs: _Inputs, order: str) -> Iterator[Optional[Dimensions]]:

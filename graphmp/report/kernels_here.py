@@ -21,14 +21,12 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import warning
 from graphmp.graph.state.devices import Places
+from graphmp.graph.structure.reciprocals import becomes_reciprocal, in_body
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import BFLOAT16
 from graphmp.policy.half_kernels import DEVICES, has_kernel, types_of
-from graphmp.policy.op_sets import ENTERS
 from graphmp.wording import plural, some
 
-_DIVISIONS = frozenset(("Div", "RealDiv"))
-_HAND_ON = ENTERS | {"Cast", "Identity"}
 _MISSING = "TensorFlow %s has no bfloat16 kernels for %s: "
 _PLACED = (
     "TensorFlow %s has bfloat16 kernels for %s on its device XLA_CPU:0 alone, and the graph"
@@ -87,7 +85,7 @@ def _named(found: Counter[str]) -> str:
 
 def _faults(body: Sequence[Any], device_of: Callable[[Any], str]) -> Iterator[Any]:
     """For each node that may end training the text that says why, and its op."""
-    nodes = {node.name: node for node in body}
+    look = in_body({node.name: node for node in body})
     for node in body:
         types = types_of(node)
         if BFLOAT16 not in types.values() or not _runs(node.op, types, DEVICES, here=False):
@@ -97,17 +95,9 @@ def _faults(body: Sequence[Any], device_of: Callable[[Any], str]) -> Iterator[An
         elif not _runs(node.op, types, DEVICES):
             if tf.DeviceSpec.from_string(device_of(node)).device_type not in (None, "XLA_CPU"):
                 yield _PLACED, node.op
-        elif node.op in _DIVISIONS and _is_constant(node.input[1], nodes):
+        elif becomes_reciprocal(node.op, "bfloat16", node.input, look):
             yield _DIVIDED, node.op
 
 
 def _runs(op: str, types: Mapping[str, int], devices: Sequence[str], here: bool = True) -> bool:
     return any(has_kernel(op, types, device, here=here) for device in devices)
-
-
-def _is_constant(name: str, nodes: Mapping[str, Any]) -> bool:
-    """Whether an input of a node is a constant, maybe in another type, by the nodes of its body."""
-    node = nodes.get(name.split(":")[0])
-    while node is not None and node.op in _HAND_ON:
-        node = nodes.get(node.input[0].split(":")[0])
-    return node is not None and node.op == "Const"

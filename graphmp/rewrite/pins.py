@@ -6,7 +6,8 @@ Rules in order; the first that applies is the reason.
    of nodes that hand on its memory to what reads it after a write.
 2. Statistics of a batch normalisation (`U`).
 3. The op doesn't support half precision, has no kernel for it, or one that fails for the node's
-   shapes; the flow of a TensorArray.
+   shapes; a division by a constant in bfloat16 on TensorFlow 1.15, of which its optimizer of graphs
+   makes a Reciprocal, for which there is no kernel; the flow of a TensorArray.
 4. Fetched nodes: signatures, --fetch, definitions of variables, and outputs of the model in
    collections.
 5. --keep_float32.
@@ -28,6 +29,7 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.shapes.shapes import recorded_dimensions, recorded_size
 from graphmp.graph.state.state import definitions, variable_behind
+from graphmp.graph.structure.reciprocals import NO_RECIPROCAL, becomes_reciprocal, in_body
 from graphmp.graph.structure.view import Port, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import BY_NAME, RESOURCE
@@ -120,6 +122,9 @@ def unsupported(
         return Reason(NO_KERNEL, "%s takes no %s" % (op, compute_dtype))
     if op in without_kernel(compute_dtype):
         return Reason(NO_KERNEL, "%s has none of %s on every device" % (op, compute_dtype))
+    inputs = graph.node(number).input
+    if becomes_reciprocal(op, compute_dtype, inputs, in_body(graph.view.nodes)):
+        return Reason(NO_KERNEL, NO_RECIPROCAL)
     if not faults(op, compute_dtype):
         return None
     found = fault(op, compute_dtype, _shapes(graph, unit.node))

@@ -75,3 +75,21 @@ def test_what_loses_nothing_is_built():
 @pytest.mark.parametrize("between", [interpolated, decayed, normalised])
 def test_auto_builds_float32_for_the_rewrite(between):
     assert build(between, compute_dtype="bfloat16") == tf.float32
+
+
+def test_divisions_by_constants_are_float32_on_1_15():
+    """Its optimizer of graphs makes a Reciprocal of them, for which there is no kernel."""
+    found = []
+
+    def divided(h):
+        found[:] = [h / tf.sqrt(tf.cast(3.0, h.dtype)), h / tf.reduce_max(h)]
+        return sum(found)
+
+    assert build(divided, engine="recipe", compute_dtype="bfloat16") == tf.bfloat16
+    old = tf.__version__.startswith("1.")
+    division, other = (
+        tensor.graph.get_operation_by_name(name)
+        for tensor, name in zip(found, ("truediv", "truediv_1"))
+    )
+    assert division.inputs[0].dtype == (tf.float32 if old else tf.bfloat16)
+    assert other.inputs[0].dtype == tf.bfloat16

@@ -1,0 +1,67 @@
+"""Divisions by constants in bfloat16 on TensorFlow 1.15, at which a step ends in an error.
+
+Its optimizer of graphs computes what is the same in each run, and makes a product with the
+`Reciprocal` of a divisor that is. It does so after ops were placed, on the CPU, which has no
+bfloat16 kernel for that (seen in 1.15.5).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Hashable, List, Mapping, Optional, Sequence, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.state.state_kinds import kind
+from graphmp.policy.op_sets import MERGES, PLACEHOLDERS, SHAPE_OPS, SWITCHES
+
+NO_RECIPROCAL = (
+    "TensorFlow 1.15's optimizer of graphs makes a Reciprocal of a division by a constant, for"
+    " which its CPU has no kernel of bfloat16"
+)
+_DIVISIONS = frozenset(("Div", "RealDiv"))
+_CONSTANT = SHAPE_OPS | {"Const", "OnesLike", "ZerosLike"}  # of a shape, which may be known
+_CHANGING = PLACEHOLDERS | SWITCHES | MERGES
+
+Look = Callable[[Any], Optional[Tuple[str, Sequence[Hashable]]]]
+
+
+def becomes_reciprocal(
+    op_type: str, compute_dtype: str, inputs: Sequence[Hashable], look: Look
+) -> bool:
+    """Whether an op is such a division: its divisor is made of constants and shapes alone.
+
+    Args:
+        op_type: the op's type.
+        compute_dtype: its type of numbers.
+        inputs: its inputs.
+        look: returns the op's type and the inputs behind an input; None if they are unknown.
+    """
+    is_old = compute_dtype == "bfloat16" and tf.__version__.startswith("1.")
+    return is_old and op_type in _DIVISIONS and _is_constant(inputs[1], look)
+
+
+def in_body(nodes: Mapping[str, tf.NodeDef]) -> Look:
+    """The `look` for inputs of a graph's or function's nodes, by name; an argument is unknown."""
+
+    def look(text: str) -> Optional[Tuple[str, Sequence[str]]]:
+        node = nodes.get(text.split(":")[0])
+        if node is None:
+            return None
+        return node.op, [each for each in node.input if not each.startswith("^")]
+
+    return look
+
+
+def _is_constant(divisor: Hashable, look: Look) -> bool:
+    waiting: List[Hashable] = [divisor]
+    seen: Set[Hashable] = set()
+    while waiting:
+        place = waiting.pop()
+        op_type, inputs = look(place) or ("", ())
+        if op_type in _CONSTANT or place in seen:
+            continue
+        if not inputs or op_type in _CHANGING or kind(op_type) == "random":
+            return False
+        seen.add(place)
+        waiting.extend(inputs)
+    return True
