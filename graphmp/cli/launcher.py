@@ -254,7 +254,7 @@ class Run(Observer):
         newer = (
             unfit.promoted(error)
             if self._as_version_1
-            else unfit.newer_keras(error, self._written.imports)
+            else unfit.of_version_1(error) or unfit.newer_keras(error, self._written.imports)
         )
         if newer:
             self._say(newer)

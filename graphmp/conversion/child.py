@@ -284,7 +284,8 @@ def _raised(error: BaseException, build: ScriptBuild) -> GraphmpError:
         else ""
     )
     promoted = unfit.promoted(error) if build.spec["legacy_imports"] else ""
-    hint = "; " + promoted if promoted else hint
+    newer = promoted or unfit.of_version_1(error)
+    hint = "; " + newer if newer else hint
     hint = python_2.hint(error, place.rpartition(":")[0]) or hint
     return (
         unfit.without_estimator(error, place)

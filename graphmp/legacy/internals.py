@@ -26,15 +26,29 @@ def on_tensorflow_1() -> bool:
 def in_version_2(name: str) -> bool:
     """Whether TensorFlow 2 has a part of this dotted name.
 
-    True for attributes of its functions and classes, and for Keras, which are not examined.
+    True for attributes of its functions and classes, for Keras, and for what is below a module that
+    is no attribute of the one above it, as `tensorflow.python`; these are not examined.
     """
     value: Any = sys.modules["tensorflow"]
+    path = "tensorflow"
     for part in name.split("."):
+        path += "." + part
         if not isinstance(value, types.ModuleType) or part == "keras":
             return True
         if not hasattr(value, part):
-            return False
+            return importlib.util.find_spec(path) is not None
         value = getattr(value, part)
+    return True
+
+
+def in_version_1(name: str) -> bool:
+    """Whether TensorFlow 1 has a part of this dotted name: contrib, examples, and what v1 has."""
+    if name.partition(".")[0] in ("contrib", "examples"):
+        return True
+    try:
+        fetch("tf:" + name)
+    except (AttributeError, ImportError):
+        return False
     return True
 
 

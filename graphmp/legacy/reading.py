@@ -93,15 +93,10 @@ def _used(tree: ast.AST) -> Iterator[Tuple[ast.AST, str]]:
     """
     aliases: Dict[str, str] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            aliases.update(
-                (alias.asname or "tensorflow", "")
-                for alias in node.names
-                if alias.name == "tensorflow"
-            )
-        elif isinstance(node, ast.ImportFrom) and node.module == "tensorflow":
-            aliases.update((alias.asname or alias.name, alias.name) for alias in node.names)
-            yield from ((node, alias.name) for alias in node.names if alias.name != "*")
+        for name, part in _parts_imported(node):
+            aliases[name] = part if name != "tensorflow" else ""
+            if part:
+                yield node, part
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Call)
@@ -117,6 +112,26 @@ def _used(tree: ast.AST) -> Iterator[Tuple[ast.AST, str]]:
             inner = inner.value
         if parts and isinstance(inner, ast.Name) and inner.id in aliases:
             yield inner, ".".join(filter(None, [aliases[inner.id], *parts]))
+
+
+def _parts_imported(node: ast.AST) -> Iterator[Tuple[str, str]]:
+    """The names that an import binds to `tensorflow` or a part of it, each with the part imported.
+
+    `import tensorflow.gfile` binds `tensorflow`, as Python does, and imports the part `gfile`.
+    """
+    if isinstance(node, ast.Import):
+        found = [(alias.asname or "tensorflow", alias.name) for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+        found = [
+            (alias.asname or alias.name, "%s.%s" % (node.module, alias.name))
+            for alias in node.names
+        ]
+    else:
+        return
+    for name, path in found:
+        package, _, part = path.partition(".")
+        if package == "tensorflow":
+            yield name, part.rstrip(".*")
 
 
 def _imported(node: ast.AST, package: tuple) -> Iterator[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import AbstractSet, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
+from graphmp.legacy import internals
 from graphmp.legacy.estimator import loader
 from graphmp.legacy.libraries import keras_2
 
@@ -19,6 +21,7 @@ POLICY = (
 _KERAS_2 = "if it is written for Keras 2, --legacy_imports=on runs it on tf-keras, in sessions"
 _BOTH_WIDTHS = re.compile(r"(?s)\bfloat(32|64)\b.*\bfloat(?!\1)(32|64)\b")
 _ONE_ELEMENT = "only 0-dimensional arrays can be converted to Python scalars"
+_MISSING_NAME = re.compile(r"(?:cannot import name|has no attribute) '(\w+)'")
 _OF_NEW_KERAS = (AttributeError, ImportError, NotImplementedError, TypeError, ValueError)
 _OTHERS = ("jax", "keras", "mxnet", "tf_keras", "torch")
 
@@ -63,6 +66,33 @@ def promoted(error: BaseException) -> str:
         " 1 made float32: pip install 'numpy<2'"
     )
     return text % np.__version__
+
+
+def of_version_1(error: BaseException) -> str:
+    """The hint for an error that TensorFlow 2 lacks a part which TensorFlow 1 has; else empty."""
+    part = _missing_part(error)
+    is_version_1 = hasattr(sys.modules["tensorflow"], "placeholder")  # or runs as that
+    if is_version_1 or not part or not internals.in_version_1(part):
+        return ""
+    text = (
+        "tensorflow.%s is a part of TensorFlow 1, and not of TensorFlow %s: --legacy_imports=on"
+        " runs the script as TensorFlow 1 code"
+    )
+    return text % (part, tf.__version__)
+
+
+def _missing_part(error: BaseException) -> str:
+    """The part of `tensorflow` that an error says is missing, as `train.AdamOptimizer`."""
+    if isinstance(error, AttributeError):
+        place = getattr(getattr(error, "obj", None), "__name__", "")  # Python 3.10 has it
+    elif isinstance(error, ImportError):
+        place = error.name or ""
+    else:
+        return ""
+    package, _, part = place.replace("._api.v2", "").partition(".")
+    named = _MISSING_NAME.search(str(error))
+    path = [part] * bool(part) + ([named.group(1)] if named else [])
+    return ".".join(path) if package == "tensorflow" else ""
 
 
 def ran_as_version_1(path: str) -> str:
