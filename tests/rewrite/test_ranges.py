@@ -178,7 +178,8 @@ def test_a_divisor_whose_reciprocal_half_precision_does_not_hold(line, value, he
     if not held:
         words = "range guard: 1 / c is %g, which float16 can't hold" % (1 / abs(np.float32(value)))
         assert painted.reasons["s"] == words
-    assert "s" in decide(given, compute_dtype="bfloat16").half
+    by_constant = line.startswith("s RealDiv m") and tf.VERSION < "2"  # float32 for its own reason
+    assert ("s" in decide(given, compute_dtype="bfloat16").half) is not by_constant
 
 
 def test_a_division_by_a_small_constant_has_float32s_value():
