@@ -36,9 +36,16 @@ def in_version_2(name: str) -> bool:
         if not isinstance(value, types.ModuleType) or part == "keras":
             return True
         if not hasattr(value, part):
-            return importlib.util.find_spec(path) is not None
+            return _can_be_imported(path)
         value = getattr(value, part)
     return True
+
+
+def _can_be_imported(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the module above it isn't there
+        return False
 
 
 def in_version_1(name: str) -> bool:

@@ -19,6 +19,7 @@ from graphmp.legacy.existing import Existing
 
 _PYTHON = "tensorflow.python."
 _OPS = _PYTHON + "ops."
+_ESTIMATOR_TPU = "tensorflow_estimator.python.estimator.tpu."
 _HERE = "graphmp.legacy.moved:"
 
 # Modules by the source of their successors; what is below one is below its successor too.
@@ -30,6 +31,12 @@ MODULES: Dict[str, str] = {
     _PYTHON + "keras.preprocessing": "tf:keras.preprocessing",
     _PYTHON + "keras.wrappers": "tf:keras.wrappers",
     _OPS + "constant_op": _PYTHON + "framework.constant_op",
+    _PYTHON + "distribute.distribution_strategy_context": _PYTHON + "distribute.distribute_lib",
+    **{
+        _PYTHON + "tpu." + name: _ESTIMATOR_TPU + name
+        for name in ("error_handling", "tpu_config", "tpu_context", "tpu_estimator", "util")
+    },
+    _PYTHON + "training.distribution_strategy_context": _PYTHON + "distribute.distribute_lib",
     _PYTHON + "training.tracking": _PYTHON + "trackable",
     _PYTHON + "training.tracking.graph_view": _PYTHON + "checkpoint.graph_view",
     _PYTHON + "training.tracking.tracking": _PYTHON + "trackable.autotrackable",

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.legacy import internals
+from graphmp.legacy import internals, moved
 from graphmp.legacy.estimator import loader
 from graphmp.legacy.libraries import keras_2
 
@@ -37,8 +37,9 @@ def executes_eagerly(path: str, where: str) -> GraphmpError:
 
 def without_estimator(error: BaseException, place: str) -> Optional[GraphmpError]:
     """GMP026 for an error that TensorFlow has no Estimator; None for any other."""
-    wanted = isinstance(error, (AttributeError, ImportError)) and "estimator" in str(error).lower()
-    if not wanted or hasattr(tf, "estimator"):
+    of_package = moved.successor("tensorflow." + _missing_part(error)).startswith(loader.PACKAGE)
+    named = isinstance(error, (AttributeError, ImportError)) and "estimator" in str(error).lower()
+    if not (of_package or named) or hasattr(tf, "estimator"):
         return None
     text = "%s: tf.estimator is not in TensorFlow %s, which dropped it in 2.16: %s"
     return GraphmpError("GMP026", text % (place, tf.__version__, loader.CURE))

@@ -118,3 +118,15 @@ def test_keys_of_a_metric():
         MetricSpec(both, "d").create_metric_ops({}, 1, predictions)
     with pytest.raises(ValueError, match="accepted is one of label, labels"):
         MetricSpec(lambda labels, label: 0).create_metric_ops({}, 1, 2)
+
+
+@pytest.mark.skipif(ON_1, reason="TensorFlow 1 has monitors")
+@pytest.mark.parametrize("path", ["learn.monitors", "learn.python.learn.monitors"])
+def test_hooks_where_monitors_may_stand(path):
+    """As trainers hand them on; there is no monitor to be made a hook."""
+    monitors = ContribModule(path)
+    hook = tf.train.StopAtStepHook(num_steps=1)
+    assert monitors.replace_monitors_with_hooks([hook], None) == [hook]
+    assert monitors.replace_monitors_with_hooks(None, None) == []
+    with pytest.raises(TypeError, match="3 is no SessionRunHook"):
+        monitors.replace_monitors_with_hooks([hook, 3], None)

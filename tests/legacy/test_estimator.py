@@ -19,8 +19,12 @@ import tensorflow.estimator as plain
 from tensorflow.estimator import Estimator
 from tensorflow.python.estimator import run_config
 from tensorflow.python.estimator.model_fn import EstimatorSpec
+from tensorflow.python.tpu import async_checkpoint, error_handling, tpu_config, tpu_context, util
+from tensorflow.python.tpu.tpu_estimator import TPUEstimator
 import tensorflow_estimator
 print([
+    tpu_config.TPUConfig is tf.contrib.tpu.TPUConfig,
+    TPUEstimator is tf.contrib.tpu.TPUEstimator,
     plain.Estimator is Estimator is tf.estimator.Estimator,
     EstimatorSpec is tf.estimator.EstimatorSpec,
     run_config.RunConfig is tf.estimator.RunConfig,
@@ -44,7 +48,7 @@ def test_every_form_of_import(forks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(FORMS)
     ended = forks.run("train.py")
-    assert ended.out == "[True, True, True, True, True, True, False, 'train']\n", ended.err
+    assert ended.out == "[%sFalse, 'train']\n" % ("True, " * 8), ended.err
 
 
 @needs_estimator

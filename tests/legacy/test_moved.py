@@ -18,7 +18,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import graph_util, tensor_shape
 from tensorflow.python.framework.ops import register_tensor_conversion_function
 from tensorflow.python.ops import gen_array_ops, gen_math_ops
-from tensorflow.python.training import training_ops
+from tensorflow.python.training import distribution_strategy_context, training_ops
 from tensorflow.python.training.tracking.data_structures import NoDependency
 from tensorflow.python.util import nest
 from tensorflow.python.util.nest import is_sequence
@@ -34,11 +34,12 @@ print(json.dumps([
     found, is_sequence([x]), nest.is_sequence(x), tensor_shape.scalar().as_list(),
     tensor_shape.vector(2).as_list(),
     tensor_shape.matrix(2, 3).as_list(), callable(training_ops.resource_apply_adam),
+    distribution_strategy_context.has_strategy(),
     sorted({node.op for node in frozen.node} & {"Const", "VariableV2", "VarHandleOp"}),
 ]))
 """
 RECORDED = [
-    {"x": [2, 3]}, True, False, [], [2], [2, 3], True, ["Const"],
+    {"x": [2, 3]}, True, False, [], [2], [2, 3], True, False, ["Const"],
 ]  # fmt: skip
 OF_2 = """
 import tensorflow as tf

@@ -34,6 +34,16 @@ def test_which_errors_numpy_may_have_caused(error, hinted):
 
 
 @pytest.mark.unit
+@pytest.mark.skipif(hasattr(tf, "estimator"), reason="there are Estimators here")
+def test_modules_of_estimators_under_their_names_of_tensorflow_1():
+    error = ImportError("cannot import name 'tpu_config' from 'x'", name="tensorflow.python.tpu")
+    found = str(unfit.without_estimator(error, "train.py:3"))
+    assert found.startswith("GMP026: train.py:3: ") and "pip install tensorflow-estimator" in found
+    other = ImportError("cannot import name 'tpus' from 'x'", name="tensorflow.python.tpu")
+    assert unfit.without_estimator(other, "train.py:3") is None
+
+
+@pytest.mark.unit
 def test_a_number_of_an_array():
     error = TypeError("only 0-dimensional arrays can be converted to Python scalars")
     assert unfit.promoted(error).endswith("pip install 'numpy<2.4'")

@@ -20,11 +20,13 @@ CURE = "pip install tensorflow-estimator==2.15.0, which needs and changes no oth
 _INTERFACE = PACKAGE + "._api.%s.estimator"
 _OLD_PATH = "tensorflow.python.estimator"  # of TensorFlow 1, for the package's own modules
 
-# Modules that the package imports, and what stands for them. All but the export decorator are gone
-# from TensorFlow 2.21; that one marks each name as deprecated and needs a constant that is gone.
+# Modules that the package or a script for TPUs imports, and what stands for them. All but the
+# export decorator are gone from TensorFlow 2.21; that one marks each name as deprecated and needs a
+# constant that is gone.
 REPLACED: Dict[str, str] = {
     PACKAGE + ".python.estimator.estimator_export": "graphmp.legacy.estimator.export",
     "tensorflow.python.distribute.estimator_training": "graphmp.legacy.estimator.distributed",
+    "tensorflow.python.tpu.async_checkpoint": "",
     "tensorflow.python.tpu.session_support": "",
     "tensorflow.python.tpu.tpu_embedding": "",
     "tensorflow.python.tpu.tpu_embedding_gradient": "",
