@@ -252,7 +252,7 @@ class Run(Observer):
         if hint:
             self._say("%s:%s%s" % (frames[-1].filename, frames[-1].lineno, hint))
         newer = (
-            unfit.promoted(error)
+            unfit.promoted(error) or unfit.of_listed_names(error)
             if self._as_version_1
             else unfit.of_version_1(error) or unfit.newer_keras(error, self._written.imports)
         )

@@ -284,7 +284,7 @@ def _raised(error: BaseException, build: ScriptBuild) -> GraphmpError:
         else ""
     )
     promoted = unfit.promoted(error) if build.spec["legacy_imports"] else ""
-    newer = promoted or unfit.of_version_1(error)
+    newer = promoted or unfit.of_version_1(error) or unfit.of_listed_names(error)
     hint = "; " + newer if newer else hint
     hint = python_2.hint(error, place.rpartition(":")[0]) or hint
     return (

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import importlib
 import types
-from typing import Any, List, Set
+from typing import Any, ClassVar, List, Set
 
 from graphmp.legacy import internals, stand_ins, table
 from graphmp.legacy.estimator import loader
 
 NAME = "tensorflow.contrib"
 _OF_ESTIMATORS = ("tf:estimator", *table.MODULES["learn"])
+
+
+class Listed:
+    """The modules below contrib whose names a script has listed, for the whole process."""
+
+    paths: ClassVar[Set[str]] = set()
 
 
 def is_module(path: str) -> bool:
@@ -64,6 +70,7 @@ class ContribModule(types.ModuleType):
     @property
     def __all__(self) -> List[str]:
         """The public names for `from tensorflow.contrib.layers import *`."""
+        Listed.paths.update([self._path] if self._path else [])
         prefix = self._path + "." if self._path else ""
         names: Set[str] = {
             key[len(prefix) :].split(".")[0]

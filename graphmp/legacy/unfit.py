@@ -11,8 +11,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.legacy import internals, moved
+from graphmp.legacy.contrib_modules import Listed
 from graphmp.legacy.estimator import loader
 from graphmp.legacy.libraries import keras_2
+from graphmp.wording import some
 
 POLICY = (
     "graphmp converts what TensorFlow 1 sessions train; for Keras and eager code:"
@@ -23,6 +25,7 @@ _BOTH_WIDTHS = re.compile(r"(?s)\bfloat(32|64)\b.*\bfloat(?!\1)(32|64)\b")
 _ONE_ELEMENT = "only 0-dimensional arrays can be converted to Python scalars"
 _MISSING_NAME = re.compile(r"(?:cannot import name|has no attribute) '(\w+)'")
 _OF_NEW_KERAS = (AttributeError, ImportError, NotImplementedError, TypeError, ValueError)
+_OF_NAMES = (AttributeError, ImportError, KeyError, NameError)
 _OTHERS = ("jax", "keras", "mxnet", "tf_keras", "torch")
 
 
@@ -80,6 +83,17 @@ def of_version_1(error: BaseException) -> str:
         " runs the script as TensorFlow 1 code"
     )
     return text % (part, tf.__version__)
+
+
+def of_listed_names(error: BaseException) -> str:
+    """The hint for a missing name after a script listed those of modules of contrib; else empty."""
+    if not isinstance(error, _OF_NAMES) or not Listed.paths:
+        return ""
+    text = (
+        "the script listed the names of %s, which on TensorFlow %s are only those that have a"
+        " successor: if it lacks one of the others, TensorFlow 1.15.5 has it"
+    )
+    return text % (some(["tf.contrib." + path for path in sorted(Listed.paths)]), tf.__version__)
 
 
 def _missing_part(error: BaseException) -> str:

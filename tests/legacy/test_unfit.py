@@ -70,3 +70,16 @@ def test_a_script_says_it_once(forks, tmp_path, monkeypatch):
     ended = forks.run("train.py")
     assert ended.status == 1
     assert ended.err.count("pip install 'numpy<2'") == 1
+
+
+@pytest.mark.skipif(tf.VERSION < "2", reason="TensorFlow 1 has all names")
+def test_a_script_that_lists_names_of_contrib(forks, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = (
+        "from tensorflow.contrib import distributions as all_of\n{name: 1 for name in dir(all_of)}"
+    )
+    for name, hints in ("Normal", 0), ("Binomial", 1):
+        (tmp_path / "train.py").write_text("%s[%r]\n" % (script, name))
+        ended = forks.run("train.py")
+        assert ended.status == hints
+        assert ended.err.count("the script listed the names of tf.contrib.distributions") == hints
