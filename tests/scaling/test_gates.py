@@ -38,7 +38,9 @@ def test_without_any_one_gate_a_skipped_step_writes(optimizer, sparse, use_resou
         monkeypatch.setattr(
             GateInsertion,
             "by_flag",
-            lambda self, name, flag, skip=left_out: None if name == skip else put(self, name, flag),
+            lambda self, name, *more, skip=left_out: (
+                None if name == skip else put(self, name, *more)
+            ),
         )
         meta_graph = rewrite(graph, config, policy).meta_graph
         with session(meta_graph, as_written=True) as sess:
