@@ -155,8 +155,8 @@ def _changed(
     mark(result, config, "rewrite", _LEFT_TO_IT if special.scales_itself else {})
     done = [*handed, *scaled.done, *(row for notes in painted for row in notes.done), *looks]
     prediction = predicted(config.costs, config.compute_dtype)
-    said = plan if config.compute_dtype == "float16" else None
-    facts = record(special, scaled, painted, done, prediction, said)
+    may_vanish = plan if config.compute_dtype == "float16" else None
+    facts = record(special, scaled, painted, done, prediction, may_vanish)
     return emptied(result), facts, scaled.as_built
 
 

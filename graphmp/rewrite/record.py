@@ -98,7 +98,7 @@ def record(
     painted: Sequence[Notes],
     done: List[Done],
     prediction: Optional[Prediction] = None,
-    vanishing: Optional[ScalePlan] = None,
+    plan: Optional[ScalePlan] = None,
 ) -> Record:
     """The record of a rewrite.
 
@@ -108,15 +108,15 @@ def record(
         painted: the notes on each body.
         done: all changes.
         prediction: times by --costs; None without.
-        vanishing: the plan, which has gradient code whose gradients may vanish; None in bfloat16,
+        plan: of loss scaling, with gradient code whose gradients may vanish; None in bfloat16,
             which has the range of float32.
     """
     trains = bool(scaled.losses) or any(row["code"] == "GMP110" for row in scaled.warnings)
     warnings = [row for row in special.warnings if row["code"] != "GMP105" or not trains]
     warnings += scaled.warnings
-    if vanishing is not None:
+    if plan is not None:
         half = {row.node for row in done if row.did == "painted"}
-        warnings += [*_idle(vanishing.idle, half), *_directions(vanishing.directions, half)]
+        warnings += [*_idle(plan.idle, half), *_directions(plan.directions, half)]
     unknown = [name for notes in painted for name in notes.unknown]
     if unknown:
         text = (

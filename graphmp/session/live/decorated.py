@@ -12,7 +12,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.loss_scale.scales import FixedLossScale
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
-from graphmp.session.live.finite import FiniteWatch, Ran, WatchedLoss, cut, fed_tensor
+from graphmp.session.live.finite import FiniteWatch, WatchedLoss
+from graphmp.session.live.run_key import RunKey, cut, fed_tensor
 from graphmp.session.live.words import Words
 from graphmp.session.training import trains
 from graphmp.tf_hooks import internals, patch
@@ -39,7 +40,7 @@ def _do_run(
 ) -> Any:
     runs = None if handle is not None else _runs(session.graph)
     ops = (*targets, *(tensor.op for tensor in fetches))
-    key = Ran(ops, cut(map(fed_tensor, feeds)) if runs is not None else frozenset())
+    key = RunKey(ops, cut(map(fed_tensor, feeds)) if runs is not None else frozenset())
     watched = runs.watched(key) if runs is not None else []
     if runs is None or not watched:
         return original(session, handle, targets, fetches, feeds, options, metadata)
@@ -58,12 +59,12 @@ class _Runs:
         self._trains: Dict[Tuple[Any, ...], bool] = {}
         self._steps = 0
 
-    def watched(self, ran: Ran) -> List[Any]:
+    def watched(self, ran: RunKey) -> List[Any]:
         if ran.ops not in self._trains:
             self._trains[ran.ops] = trains(self._graph, ran.ops)
         return self._finite.fetches(ran) if self._trains[ran.ops] else []
 
-    def trained(self, ran: Ran, values: List[Any]) -> None:
+    def trained(self, ran: RunKey, values: List[Any]) -> None:
         self._steps += 1
         for step in self._finite.seen(ran, values, self._steps):
             for text in _WORDS.said(step):

@@ -23,9 +23,8 @@ from graphmp.tf_hooks.internals import whole_graph_def
 
 _WATCHES = "%s/%s/" % (SCOPE, WATCH_SCOPE)
 _Kind = Tuple[str, Tuple[str, ...]]
-_FIELDS: Dict[
-    str, _Kind
-] = {  # of each kind of message in a collection: the fields that name its nodes
+# Of each kind of message in a collection: the fields that name its nodes.
+_FIELDS: Dict[str, _Kind] = {
     "while_context": ("tensorflow.WhileContextDef", ("pivot_name",)),
     "cond_context": ("tensorflow.CondContextDef", ("pivot_name",)),
     "queue_runners": ("tensorflow.QueueRunnerDef", ("queue_name",)),

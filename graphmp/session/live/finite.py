@@ -7,8 +7,6 @@ from typing import (
     AbstractSet,
     Any,
     Dict,
-    FrozenSet,
-    Iterable,
     List,
     Mapping,
     NamedTuple,
@@ -22,26 +20,9 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import ancestors, computed_by, is_half
 from graphmp.loss_scale.gradients import all_finite
-from graphmp.policy.op_sets import PLACEHOLDERS
+from graphmp.session.live.run_key import RunKey
 from graphmp.session.live.watch import WATCH_SCOPE, Overflow, Watch
 from graphmp.tf_hooks.internals import outside
-
-
-class Ran(NamedTuple):
-    """A run: its ops, and the names of the tensors that it is fed though it could compute them."""
-
-    ops: Tuple[Any, ...]
-    fed: FrozenSet[str] = frozenset()
-
-
-def fed_tensor(key: Any) -> Any:
-    """The tensor for a key of feeds: itself in 1.15.5, a reference to it in 2.x."""
-    return key.deref() if hasattr(key, "deref") else key
-
-
-def cut(tensors: Iterable[Any]) -> FrozenSet[str]:
-    """Names of those of some fed tensors that a graph could compute."""
-    return frozenset(t.name for t in tensors if t.op.type not in PLACEHOLDERS)
 
 
 class WatchedLoss(NamedTuple):
@@ -176,12 +157,12 @@ class FiniteWatch:
         self._originals = originals
         self._debug = debug
         self._lock = threading.Lock()
-        self._looked: Dict[Ran, _Looked] = {}
+        self._looked: Dict[RunKey, _Looked] = {}
         self._vectors: Dict[Tuple[Any, ...], Any] = {}  # by a loss's number, and its computed parts
         # of each loss: of steps whose gradients aren't finite, and of those with finite ones
         self._streaks = [(_Streak(), _Streak()) for _ in losses]
 
-    def fetches(self, ran: Ran) -> List[Any]:
+    def fetches(self, ran: RunKey) -> List[Any]:
         """Tensors to fetch with a run that trains: only those that it computes anyway."""
         if ran not in self._looked:
             with self._lock:  # the script may train in several threads
@@ -207,11 +188,11 @@ class FiniteWatch:
             self._vectors[key] = _vector(loss)
         return self._vectors[key]
 
-    def number(self, ran: Ran) -> int:
+    def number(self, ran: RunKey) -> int:
         """The number of losses that are watched in a run."""
         return len(self._looked[ran].losses)
 
-    def seen(self, ran: Ran, values: Sequence[Any], step: int) -> List[NotFinite]:
+    def seen(self, ran: RunKey, values: Sequence[Any], step: int) -> List[NotFinite]:
         """The losses that were not finite in a run, given the values of `fetches`."""
         losses, watch, _ = self._looked[ran]
         found = []

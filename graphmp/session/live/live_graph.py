@@ -17,11 +17,12 @@ from graphmp.rewrite.decisions import decided as placed
 from graphmp.rewrite.pipeline import Solver
 from graphmp.session.live.beside import counted_beside
 from graphmp.session.live.export import as_built, left_by_others
-from graphmp.session.live.finite import NotFinite, Ran
+from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.later import followed
 from graphmp.session.live.live_conversion import LiveConversion, convert
 from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.session.live.restored import RestoredScales
+from graphmp.session.live.run_key import RunKey
 from graphmp.session.live.savers import LateSavers
 from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
@@ -254,7 +255,7 @@ class LiveGraph(Owner):
 
     def trained(
         self,
-        ran: Ran,
+        ran: RunKey,
         values: Sequence[Any],
         turn: Turn,
         originals: Sequence[Any],

@@ -17,10 +17,10 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.state.live import as_list
 from graphmp.session.live import handed_out
 from graphmp.session.live.errors import of_original
-from graphmp.session.live.finite import Ran, fed_tensor
 from graphmp.session.live.gradient_values import Feeding
 from graphmp.session.live.live_graph import LiveGraph
 from graphmp.session.live.nodes import LiveNodes
+from graphmp.session.live.run_key import RunKey, fed_tensor
 from graphmp.session.tuned.turn import Request, Turn
 from graphmp.tf_hooks import internals, patch
 
@@ -97,14 +97,14 @@ class _MappedDoors:
         given = internals.run_options(options)
         looks = trains and handle is None  # a partial run returns what its setup named
 
-        def run(turn: Turn) -> Tuple[Ran, List[Any]]:
+        def run(turn: Turn) -> Tuple[RunKey, List[Any]]:
             ops = [turn.nodes.stand_ins.op(op) for op in targets]
             tensors = [turn.nodes.fetched(tensor) for tensor in fetches]
             runs = (*ops, *(tensor.op for tensor in tensors))
             feeding = turn.nodes.feeding(
                 list(map(fed_tensor, feeds)), *((ran, runs) if handle is None else ((), ()))
             )
-            key = Ran(runs, feeding.cut) if looks else Ran(())
+            key = RunKey(runs, feeding.cut) if looks else RunKey(())
             wanted = tensors + (turn.watched(key) if looks else []) + turn.extra
             fed = _fed(session, feeding, feeds)
             if turn.trace is not None:
@@ -230,7 +230,7 @@ def _finished(
     live: LiveGraph,
     trains: bool,
     turn: Turn,
-    run: Callable[[Turn], Tuple[Ran, List[Any]]],
+    run: Callable[[Turn], Tuple[RunKey, List[Any]]],
     count: int,
     originals: Sequence[Any],
 ) -> List[Any]:
@@ -273,7 +273,7 @@ class _Made(NamedTuple):
         call: itself.
     """
 
-    ran: Ran
+    ran: RunKey
     feeding: Feeding
     more: List[Any]
     call: Any
@@ -299,7 +299,7 @@ class _Callable:
         if trains:
             self._live.observer.begins(self._live, dict(zip(self._feeds, args)))
 
-        def run(turn: Turn) -> Tuple[Ran, List[Any]]:
+        def run(turn: Turn) -> Tuple[RunKey, List[Any]]:
             made = self._made_for(turn, trains)
             values = made.feeding.values(list(map(np.asarray, args)), _number(self._session))
             if turn.trace is not None:
@@ -330,7 +330,7 @@ class _Callable:
         runs = tuple(getattr(item, "op", item) for item in (_mapped(turn.nodes, i) for i in items))
         ran = [getattr(item, "op", item) for item in items]
         feeding = turn.nodes.feeding(self._feeds, ran, runs)
-        key = Ran(runs, feeding.cut)
+        key = RunKey(runs, feeding.cut)
         more = (turn.watched(key) if trains else []) + turn.extra
         options = self._mapped_options(turn.nodes, feeding, more)
         return _Made(key, feeding, more, self._original(self._session, options))

@@ -7,9 +7,9 @@ from typing import Any, Callable, Hashable, List, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.session.live.finite import Ran
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.live.nodes import LiveNodes, unconverted
+from graphmp.session.live.run_key import RunKey
 from graphmp.session.tuned.streams import Draws
 
 _UNCONVERTED = unconverted()
@@ -68,7 +68,7 @@ class Turn:
         self.extra: List[Any] = []
         self.trace: Optional[tf.RunMetadata] = None
 
-    def watched(self, ran: Ran) -> List[Any]:
+    def watched(self, ran: RunKey) -> List[Any]:
         """Tensors to fetch with a run that trains, to check whether the step is finite."""
         watch = self.conversion.watch if self.conversion is not None else None
         return watch.fetches(ran) if watch is not None else []
