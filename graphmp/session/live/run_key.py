@@ -1,4 +1,4 @@
-"""What identifies a run of a session: its ops, and where it is fed."""
+"""The key of a run of a session: its ops, and where it is fed."""
 
 from __future__ import annotations
 
