@@ -47,6 +47,22 @@ OF_KERAS_2 = """
     labels = np_utils.to_categorical([0, 1, 2, 0], 3)
     model.fit(np.ones((4, 4), "f"), labels, batch_size=2, epochs=2, verbose=0)
 """
+ALIASES = """
+    from keras import constraints, initializers, optimizers
+    from keras.engine.topology import get_source_inputs
+    from keras.layers import Dense
+    from keras.models import Input, Model
+    import numpy as np
+
+    x = Input((4,))
+    kept = dict(kernel_constraint=constraints.maxnorm(2.0), bias_initializer=initializers.one())
+    y = Dense(3, activation="softmax")(Dense(8, **kept)(x))
+    assert get_source_inputs(y)[0] is x
+    model = Model(x, y)
+    model.compile(optimizers.adam(lr=1e-3, clipnorm=1.0), "categorical_crossentropy")
+    model.fit(np.ones((4, 4), "f"), np.eye(4, 3, dtype="f"), batch_size=1, verbose=0)
+    assert optimizers.sgd is optimizers.SGD
+"""
 OF_KERAS_3 = """
     import keras.backend as K
     K.set_session(None)
@@ -66,7 +82,7 @@ def script(tmp_path, monkeypatch):
 
 
 @needs_keras_2
-@pytest.mark.parametrize("text, steps", [(WITH_TENSORFLOW, 3), (OF_KERAS_2, 4)])
+@pytest.mark.parametrize("text, steps", [(WITH_TENSORFLOW, 3), (OF_KERAS_2, 4), (ALIASES, 4)])
 def test_a_script_of_keras_2_trains_in_sessions(forks, script, text, steps):
     ended = forks.run(script(text))
     assert ended.status == 0, ended.err[-2000:]

@@ -52,6 +52,23 @@ _SUPPLIED: Dict[str, Dict[str, Callable[[], Any]]] = {
     "backend": _BACKEND,
     "backend.tensorflow_backend": _BACKEND,
 }
+# Parts of tf-keras by the other names, or in the other modules, that Keras 2.3.1 has them under.
+_OPTIMIZERS = ("SGD", "RMSprop", "Adagrad", "Adadelta", "Adam", "Adamax", "Nadam")
+_INPUTS = {"Input": "layers.Input", "InputLayer": "layers.InputLayer"}
+_SOURCE_INPUTS = {"get_source_inputs": "utils.get_source_inputs"}
+_ALIASES: Dict[str, Dict[str, str]] = {
+    "constraints": {
+        "maxnorm": "constraints.MaxNorm",
+        "nonneg": "constraints.NonNeg",
+        "unitnorm": "constraints.UnitNorm",
+    },
+    "engine": _SOURCE_INPUTS,
+    "engine.network": _SOURCE_INPUTS,
+    "engine.topology": _SOURCE_INPUTS,
+    "initializers": {"one": "initializers.ones", "zero": "initializers.zeros"},
+    "models": _INPUTS,
+    "optimizers": {name.lower(): "optimizers." + name for name in _OPTIMIZERS},
+}
 _ORDERINGS = {"channels_first": "th", "channels_last": "tf"}
 
 
@@ -91,7 +108,7 @@ class Keras2(types.ModuleType):
         self._sources = sources
 
     def __getattr__(self, name: str) -> Any:
-        """A module of Keras 2 of this name, what is supplied, or the first source's name."""
+        """A module of Keras 2 of this name, what is supplied, a source's name, or an alias."""
         if not name.startswith("__") and _exists(_joined(self._path, name)):
             return importlib.import_module(self.__name__ + "." + name)
         if name in _SUPPLIED.get(self._path, {}):
@@ -99,6 +116,9 @@ class Keras2(types.ModuleType):
         for source in self._sources:
             if hasattr(_module(source), name):
                 return getattr(_module(source), name)
+        alias = _ALIASES.get(self._path, {}).get(name)
+        if alias:
+            return _module(alias)
         raise AttributeError("module %r has no attribute %r" % (self.__name__, name))
 
     def __dir__(self) -> List[str]:
