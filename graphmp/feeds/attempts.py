@@ -5,12 +5,13 @@ from __future__ import annotations
 import collections
 from typing import Any, Counter, Iterable, Iterator, List, Optional, Sequence
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.feeds.batches import Batches, random_batches
 from graphmp.feeds.shapes import Guess, Shapes
-from graphmp.feeds.wanted import Wanted, described, static_shape, wanted_tensors
+from graphmp.feeds.wanted import Dimensions, Wanted, described, static_shape, wanted_tensors
 from graphmp.graph.state.live import fills_table, is_initializer
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.tf_hooks.internals import prepare_run
@@ -175,13 +176,23 @@ def _insisted_on(graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted]) -> 
         open_ones = [
             shape for shape in map(shapes.of, view.inputs(name)) if shape and shape[0] is None
         ]
-        if (
+        if view.nodes[name].op == "Reshape" and open_ones and result and None not in result:
+            found.append(_of_elements(result, open_ones[0][1:]))
+        elif (
             result
             and result[0] is not None
             and any(len(shape) == len(result) for shape in open_ones)
         ):
             found.append(result[0])
     return found
+
+
+def _of_elements(result: Dimensions, row: Dimensions) -> Optional[int]:
+    """The first dimension of what is reshaped to `result`, by its other ones; None if open."""
+    sizes, known = ([size for size in shape if size] for shape in (result, row))
+    if len(sizes) < len(result) or len(known) < len(row):
+        return None
+    return int(np.prod(sizes, dtype=np.int64) // np.prod(known, dtype=np.int64))
 
 
 def _most_common(sizes: Iterable[Optional[int]]) -> List[int]:

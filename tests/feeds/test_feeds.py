@@ -752,6 +752,11 @@ class TestOthers:
 
 
 class TestShapes:
+    def test_a_batch_that_the_graph_reshapes_to_constant_sizes(self, graph):
+        pictures = tf.placeholder(tf.float32, [None, 4, 4], "pictures")
+        y = tf.reshape(pictures, [2, 4, 4, 1]) * 2.0
+        assert runs(graph, y)["pictures:0"].shape == (2, 4, 4)
+
     def attempts(self, graph, *wanted):
         return shape_attempts(graph, view_of(graph), wanted, BATCH)
 
