@@ -4,7 +4,8 @@
     python tools/kernel_faults.py --ops=MatMul   writes those of some ops
 
 Each op that the policy may make half is run in a child process, with inputs of 0, 1, 2 and odd
-numbers of elements (`kernel_cases.py`), in float32 and in each half type. A fault is a case that
+numbers of elements (`kernel_cases.py`), in float32 and in each half type; those that add up, with
+many elements too. A fault is a case that
 float32 computes, and half precision doesn't: the child ends or hangs, or a value differs by more
 than half precision explains. Needs no GPU; with one, `--device=GPU` tries its kernels.
 """
@@ -24,7 +25,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import numpy as np
 import tensorflow.compat.v1 as tf
-from parts.kernel_cases import Case, cases
+from parts.kernel_cases import Case, cases, long_sums
 
 from graphmp.policy import policy as policies
 from graphmp.policy.shape_faults import CASES, FAULTS, holds
@@ -64,13 +65,12 @@ def main() -> int:
     rows, untried = [], []
     for dtype in HALVES:
         policy = policies.load(dtype, "")
-        ops = args.ops.split(",") if args.ops else _half_ops(policy)
-        for op in ops:
-            tried = list(attempts(op, dtype, args.device))
+        for op in _half_ops(policy, args.ops.split(",") if args.ops else None):
+            tried = list(attempts(op, list(cases(op)), dtype, args.device))
             if not tried:
                 untried.append("%s %s" % (dtype, op))
-            row = fault(op, tried)
-            if row is not None:
+            sums = list(attempts(op, list(long_sums(op)), dtype, args.device))
+            for row in filter(None, (fault(op, tried), fault(op, sums))):
                 rows.append("%s %s %s" % (args.device, dtype, row))
                 print(rows[-1], flush=True)
     print("no case: %s" % ", ".join(untried))
@@ -78,13 +78,14 @@ def main() -> int:
     return 0
 
 
-def _half_ops(policy: Any) -> List[str]:
-    return sorted(policy.allow | policy.infer | policy.clear)
+def _half_ops(policy: Any, asked: Optional[Sequence[str]]) -> List[str]:
+    may = policy.allow | policy.infer | policy.clear
+    return sorted(may if asked is None else may & set(asked))
 
 
-def attempts(op: str, dtype: str, device: str) -> Iterator[Tried]:
+def attempts(op: str, listed: Sequence[Case], dtype: str, device: str) -> Iterator[Tried]:
     """The cases of an op that float32 computes, each with its result in half precision."""
-    listed = list(cases(op)) if hasattr(tf.raw_ops, op) else []
+    listed = listed if hasattr(tf.raw_ops, op) else []
     start = 0
     while start < len(listed):
         found, ended = _in_child(op, listed[start:], dtype, device)

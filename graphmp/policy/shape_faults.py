@@ -1,13 +1,16 @@
 """Half-precision kernels that end the process or give wrong values for some shapes.
 
 The table is written by `tools/kernel_faults.py`, from runs of each kernel. A graph is converted for
-any TensorFlow: a node with such shapes stays float32, whatever version the fault belongs to.
+any TensorFlow: a node with such shapes stays float32, whatever version the fault belongs to. Only
+kernels that add up in half precision count up to their version, as later ones add up in float32.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
 
 from graphmp.policy import tables
 from graphmp.policy.layout import Dimensions
@@ -22,14 +25,21 @@ CASES = (
     "one_element",  # every input has one element
     "one_row",  # the first input's first dimension is 1
     "one_column",  # the first input's last dimension is 1
+    "many_per_channel",  # the first input has more than MANY numbers for each of its channels
+    "many_elements",  # the first input has more than MANY elements
     "always",
 )
+# A bfloat16 sum of equal numbers stops growing at 256 of them.
+MANY = 64
+_SUMS = ("many_per_channel", "many_elements")
 WORDS = {
     "empty": "for inputs without elements",
     "one_per_channel": "for one value per channel",
     "one_element": "for inputs of one element",
     "one_row": "for inputs of one row",
     "one_column": "for inputs of one column",
+    "many_per_channel": "for more than %d values per channel" % MANY,
+    "many_elements": "for more than %d elements" % MANY,
     "always": "for some shapes",
 }
 # A batch normalisation is float32 where its gradient has to be: they share what they reserve.
@@ -81,7 +91,8 @@ def holds(case: str, shapes: Sequence[Optional[Dimensions]]) -> bool:
     """Whether shapes are of a case, or may be.
 
     An unknown dimension may be 1 if others are known to be: a batch of images of one pixel is, but
-    not images of unknown size. It isn't 0. An input of unknown rank is of no case.
+    not images of unknown size. It isn't 0, and may be large. An input of unknown rank is of no case
+    but those of large inputs.
     """
     known = [shape for shape in shapes if shape is not None]
     first = shapes[0] if shapes else None
@@ -91,6 +102,8 @@ def holds(case: str, shapes: Sequence[Optional[Dimensions]]) -> bool:
         return any(0 in shape for shape in known)
     if case == "one_element":
         return bool(shapes) and len(known) == len(shapes) and all(map(_is_one, known))
+    if case in _SUMS:
+        return first is None or _may_be_many(first if case == "many_elements" else first[:-1])
     if first is None or not first:
         return False
     if case == "one_per_channel":
@@ -104,10 +117,26 @@ def _is_one(dimensions: Dimensions) -> bool:
     return all(size == 1 for size in known) and (bool(known) or not dimensions)
 
 
+def _may_be_many(dimensions: Dimensions) -> bool:
+    product = 1
+    for size in dimensions:
+        product *= MANY + 1 if size is None else size
+    return product > MANY
+
+
+def _counts(case: str, version: str) -> bool:
+    """Whether a fault of this version counts for the TensorFlow that runs."""
+    return case not in _SUMS or _minor(tf.__version__) <= _minor(version)
+
+
+def _minor(version: str) -> Tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
+
+
 @functools.lru_cache(maxsize=None)
 def _faults(dtype: str) -> Dict[str, List[ShapeFault]]:
     found: Dict[str, List[ShapeFault]] = {}
     for version, device, half, op, case, does in tables.rows(FAULTS):
-        if half == dtype:
+        if half == dtype and _counts(case, version):
             found.setdefault(op, []).append(ShapeFault(version, device, op, case, does))
     return found

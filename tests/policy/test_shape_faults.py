@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import tensorflow.compat.v1 as tf
 
-from graphmp.policy import tables
+from graphmp.policy import shape_faults, tables
 from graphmp.policy.shape_faults import CASES, FAULTS, WORDS, fault, holds
 
 pytestmark = pytest.mark.unit
@@ -36,6 +37,18 @@ pytestmark = pytest.mark.unit
         ("one_row", [()], False),
         ("one_column", [(4, 1)], True),
         ("one_column", [(4, None)], False),
+        ("many_per_channel", [(65, 4)], True),
+        ("many_per_channel", [(2, 8, 8, 4)], True),
+        ("many_per_channel", [(64, 4096)], False),
+        ("many_per_channel", [(None, 4)], True),
+        ("many_per_channel", [(None, 0, 4)], False),
+        ("many_per_channel", [(4096,)], False),
+        ("many_per_channel", [None], True),
+        ("many_elements", [(8, 8)], False),
+        ("many_elements", [(8, 9)], True),
+        ("many_elements", [(None,)], True),
+        ("many_elements", [()], False),
+        ("many_elements", [None], True),
         ("always", [None], True),
     ],
 )
@@ -56,6 +69,27 @@ def test_the_table_is_well_formed():
             True,
             True,
         )
+
+
+@pytest.mark.parametrize(
+    "version, ops",
+    [
+        ("1.15.5", ["BiasAddGrad", "Mean", "Sum"]),
+        ("2.15.1", ["BiasAddGrad", "Mean"]),
+        ("2.21.0", ["BiasAddGrad"]),
+    ],
+)
+def test_long_sums_count_up_to_the_version_that_adds_up_in_half(monkeypatch, version, ops):
+    monkeypatch.setattr(tf, "__version__", version)
+    shape_faults._faults.cache_clear()
+    try:
+        found = [op for op in ("BiasAddGrad", "Mean", "Sum") if fault(op, "bfloat16", [(4096, 4)])]
+        assert found == ops
+        assert not any(fault(op, "bfloat16", [(8, 4)]) for op in ops)
+        assert not any(fault(op, "float16", [(4096, 4)]) for op in ops)
+        assert fault("Mean", "bfloat16", [(0, 4)])  # other faults count for any version
+    finally:
+        shape_faults._faults.cache_clear()
 
 
 def test_a_normalisation_is_treated_like_its_gradient():

@@ -1,4 +1,4 @@
-"""Small inputs for the ops that graphmp may make half: shapes of 0, 1, 2 and odd numbers.
+"""Inputs for the ops that graphmp may make half: shapes of 0, 1, 2 and odd numbers; long sums.
 
 A case is the arguments of a function of `tf.raw_ops`. Arrays of float32 are those that become half.
 Ops without a row in `SPECIAL` get arrays of one shape, and integers of the kinds of `_INTEGERS`;
@@ -23,6 +23,7 @@ SHAPES: Sequence[Tuple[int, ...]] = (
 IMAGES = [s for s in SHAPES if len(s) == 4] + [(1, 2, 2, 1), (3, 4, 4, 5), (1, 4, 4, 1)]
 _INTEGERS: Sequence[Any] = (0, [0], 1, [1], [[0, 0]], [[0, 0], [1, 0]], [[1, 1]], [2, 1])
 _FLOATS = (tf.float32.as_datatype_enum, tf.float16.as_datatype_enum)
+_FEW, _MANY = 3, 4096  # numbers that are added up
 _MOST = 40  # cases of an op without a row
 
 
@@ -39,6 +40,17 @@ def cases(op: str) -> Iterator[Case]:
         yield from SPECIAL[op]()
     elif registered(op) is not None:
         yield from itertools.islice(_generic(registered(op)), _MOST)
+
+
+def long_sums(op: str) -> Iterator[Case]:
+    """Cases of an op that adds up: few numbers and many, of one channel and of several."""
+    for rows in (_FEW, _MANY):
+        if op in ("Mean", "Sum"):
+            yield from ({"input": array(*x), "axis": _ints(0)} for x in ((rows,), (rows, 3)))
+        elif op == "BiasAddGrad":
+            yield from ({"out_backprop": array(*x)} for x in ((rows, 3), (3, rows)))
+        elif op == "MatMul":
+            yield {"a": array(3, rows), "b": array(rows, 2)}
 
 
 def _generic(definition: Any) -> Iterator[Case]:
