@@ -28,6 +28,12 @@ from graphmp.wording import first_line, some
 
 MOST_MEASURED, LEAST_MEASURED = 10, 3  # steps
 ENOUGH_MEASURED = 15000  # tensors in all steps
+_DEAD = "does not have value"  # TensorFlow's words for a fetched tensor of a branch not taken
+_BRANCH = (
+    "step %d leaves out a branch in which gradients are computed that an audit compares: give the"
+    " predicates by --data, if one batch can take all branches; `graphmp verify` proves the"
+    " conversion of such a graph"
+)
 _INITIAL = "; initial values fed by %s are made up: --checkpoint has those of a run"
 
 
@@ -147,10 +153,15 @@ def _run(
 
 @contextlib.contextmanager
 def must_run(number: int) -> Iterator[None]:
-    """Raise GMP024 for a step of this number that TensorFlow doesn't run."""
+    """Raise GMP024 for a step of this number that TensorFlow doesn't run.
+
+    GMP020 if it leaves out the branch of a conditional in which a compared value is computed.
+    """
     try:
         yield
     except (tf.errors.OpError, ValueError, TypeError) as error:
+        if _DEAD in str(error):
+            raise GraphmpError("GMP020", _BRANCH % number) from None
         raise GraphmpError(
             "GMP024", "step %d does not run: %s" % (number, first_line(error))
         ) from None

@@ -55,7 +55,8 @@ def agreement(
             return Claim(AGREES, PROVED, text)
         return _beside_noise(found, _noise(exact(), found.compute_dtype, options, tolerance))
     except GraphmpError as error:
-        return Claim(AGREES, NOT_PROVED, error.message)
+        verdict = NOT_APPLICABLE if error.code == "GMP020" else NOT_PROVED
+        return Claim(AGREES, verdict, error.message)
     except Exception as error:  # TensorFlow raises errors of any type
         return Claim(AGREES, NOT_PROVED, "the given graph does not run: %s" % first_line(error))
 

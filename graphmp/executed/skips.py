@@ -117,26 +117,17 @@ class SkipTrial:
             if before is None:
                 return SkipFindings([], 0, [], [], set(), True)
             after = self._stepped(before)
-            idle = [
+            idle = missed = [
                 number
                 for number in range(len(self._sources))
                 if not self._gradient(number, before, after)
             ]
-            if idle:
+            if missed:
                 later = self._stepped(after)
-                idle = [number for number in idle if not self._gradient(number, after, later)]
+                idle = [number for number in missed if not self._gradient(number, after, later)]
             activations = [self._activation(name, before, after) for name in self._by_name]
             if len(self._by_name) > 1 and self._middles:
-                first = {
-                    name: number
-                    for number, (name, _) in reversed(list(enumerate(self._sources)))
-                    if self._is_direct(number)
-                }
-                if len(first) == len(self._by_name):
-                    numbers = sorted(first.values())
-                    self._look(
-                        numbers, list(first), self._sources[numbers[0]][1].node, before, after
-                    )
+                self._all_at_once(missed, before, after)
         names = [self._sources[number][1].node for number in idle]
         return SkipFindings(
             self._faults,
@@ -146,6 +137,21 @@ class SkipTrial:
             self._written,
             False,
         )
+
+    def _all_at_once(self, missed: Sequence[int], before: Values, good: Values) -> None:
+        """Make one gradient of each loss infinite, if this step computes one of each.
+
+        Branches that exclude each other don't meet in a step.
+        """
+        first = {
+            name: number
+            for number, (name, _) in reversed(list(enumerate(self._sources)))
+            if self._is_direct(number) and number not in missed
+        }
+        if len(first) == len(self._by_name):
+            numbers = sorted(first.values())
+            node = self._sources[numbers[0]][1].node
+            self._look(numbers, list(first), node, before, good)
 
     def _step(self, *infinite: int) -> Values:
         began = time.perf_counter()

@@ -46,6 +46,28 @@ def test_recorded_graphs(paths):
         )
 
 
+def either_optimizer(taken):
+    """A step by one of two optimizers, each with the gradients in its branch."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [16, 8], "x")
+        hidden = tf.nn.relu(x @ tf.get_variable("w", [8, 16]))
+        loss = tf.reduce_mean((hidden @ tf.get_variable("v", [16, 1])) ** 2)
+        optimizers = tf.train.AdamOptimizer(1e-3), tf.train.GradientDescentOptimizer(0.01)
+        first, second = (lambda each=each: each.minimize(loss) for each in optimizers)
+        sel = tf.placeholder_with_default(taken, [], "sel")
+        tf.add_to_collection("train_op", tf.cond(sel, first, second))
+    return graphmp.convert(tf.train.export_meta_graph(graph=graph))
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_branches_that_exclude_each_other(taken):
+    """Their losses don't meet in a step, and no step computes the gradients of both."""
+    conversion = either_optimizer(taken)
+    found, still = verdicts(conversion.original, conversion.meta_graph, conversion.report)
+    assert still == {}
+    assert (found["skips when run"], found["agrees in half"]) == ("proved", "not applicable")
+
+
 def test_a_graph_that_was_left_as_it_is():
     """A model in float64 is not converted, and claims no loss scale that could be missing."""
     with tf.Graph().as_default() as graph:
