@@ -134,7 +134,7 @@ CODES = {
     "GMP024": Code(
         BAD_INPUT,
         "The training step cannot be run on this data.",
-        "Give data that the original trains on, by --data.",
+        "Give batches that the original trains on, by --data and --batch_size.",
     ),
     "GMP025": Code(
         CANNOT_CONVERT,

@@ -34,6 +34,9 @@ _BRANCH = (
     " predicates by --data, if one batch can take all branches; `graphmp verify` proves the"
     " conversion of such a graph"
 )
+_FAILS = (
+    "step %d does not run: %s; give batches that the original trains on, by --data and --batch_size"
+)
 _INITIAL = "; initial values fed by %s are made up: --checkpoint has those of a run"
 
 
@@ -162,9 +165,7 @@ def must_run(number: int) -> Iterator[None]:
     except (tf.errors.OpError, ValueError, TypeError) as error:
         if _DEAD in str(error):
             raise GraphmpError("GMP020", _BRANCH % number) from None
-        raise GraphmpError(
-            "GMP024", "step %d does not run: %s" % (number, first_line(error))
-        ) from None
+        raise GraphmpError("GMP024", _FAILS % (number, first_line(error))) from None
 
 
 def measured_steps(steps: int, tensors: int) -> Sequence[int]:

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView
 from graphmp.graph.structure.walk import reached
+from graphmp.policy.dtypes import VARIANT
 
 _FED = "what the script feeds"
 _DATASET = "the next element of a dataset"
@@ -16,12 +17,15 @@ _STAGED = "what was staged by an earlier run"
 _PYTHON = "the result of a Python function, which runs in the script's process only"
 _FILE = "what is read from a file"
 _DEVICE = "what another device or host sends"
+# Sources of whole sparse tensors: of indices, values and the dense shape.
+SPARSE = ("DeserializeSparse", "TakeManySparseFromTensorsMap")
 
 # What each brings, in words. PlaceholderWithDefault isn't one: it has a value.
 SOURCES: Dict[str, str] = {
     "Placeholder": _FED,
     "PlaceholderV2": _FED,
     "DatasetToSingleElement": _DATASET,
+    "DeserializeSparse": _DATASET,
     "IteratorGetNext": _DATASET,
     "IteratorGetNextAsOptional": _DATASET,
     "IteratorGetNextSync": _DATASET,
@@ -34,6 +38,7 @@ SOURCES: Dict[str, str] = {
     "QueueDequeueUpTo": _QUEUE,
     "QueueDequeueUpToV2": _QUEUE,
     "QueueDequeueV2": _QUEUE,
+    "TakeManySparseFromTensorsMap": _QUEUE,
     "MapPeek": _STAGED,
     "MapUnstage": _STAGED,
     "MapUnstageNoKey": _STAGED,
@@ -83,5 +88,11 @@ def is_python(node: tf.NodeDef) -> bool:
 
 
 def is_source(node: tf.NodeDef) -> bool:
-    """Whether a node's op is a source; a Python function without results brings no data."""
+    """Whether a node's op is a source.
+
+    A Python function without results brings no data. A sparse tensor of a dataset's element is made
+    of a variant, which can't be fed; one that is made of strings, which can, is computed.
+    """
+    if node.op == "DeserializeSparse":
+        return "Tserialized" in node.attr and node.attr["Tserialized"].type == VARIANT
     return node.op in SOURCES and not ("Tout" in node.attr and not node.attr["Tout"].list.type)

@@ -1,6 +1,7 @@
 """Sparse tensors: three matching tensors of indices, values and the dense shape.
 
-Their names tell them, `NAME/indices`, `NAME/values` and `NAME/shape`, or an op that reads them.
+Their names tell them, `NAME/indices`, `NAME/values` and `NAME/shape`, or the op that brings them,
+or an op that reads them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.feeds.shapes import Guess
+from graphmp.feeds.shapes import Guess, Shapes
+from graphmp.feeds.sources import SPARSE
 from graphmp.feeds.uses import carried_from, uses_of_shape
-from graphmp.feeds.wanted import Shape, Wanted, default_value, port_of, static_shape
-from graphmp.graph.structure.view import GraphView
+from graphmp.feeds.wanted import Dimensions, Shape, Wanted, default_value, port_of, static_shape
+from graphmp.graph.structure.view import GraphView, Port
 
 _INDICES = "indices"  # the end of an input's name
 
@@ -49,7 +51,8 @@ def sparse_parts(
 ) -> Dict[str, SparsePart]:
     """The parts of sparse tensors among the wanted ones, by name."""
     found: Dict[str, SparsePart] = {}
-    for triple in [*_named(view, wanted), *_read_as_one(graph, view, wanted)]:
+    triples = [*_named(view, wanted), *_brought(view, wanted), *_read_as_one(graph, view, wanted)]
+    for triple in triples:
         if triple.indices.name not in found and triple.values not in found:
             dense = _dense_shape(graph, view, triple, guess)
             found[triple.indices.name] = SparsePart(dense[0], _indices(dense))
@@ -76,6 +79,13 @@ def _named(view: GraphView, wanted: Sequence[Wanted]) -> Iterator[_Triple]:
             yield _Triple(indices, prefix + "/values:0", prefix + "/shape:0")
 
 
+def _brought(view: GraphView, wanted: Sequence[Wanted]) -> Iterator[_Triple]:
+    """Results of a source of sparse tensors."""
+    for tensor in wanted:
+        if view.nodes[tensor.node].op in SPARSE and port_of(tensor).output == 0:
+            yield _Triple(tensor, tensor.node + ":1", tensor.node + ":2")
+
+
 def _read_as_one(graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted]) -> Iterator[_Triple]:
     """Tensors that an op reads as `x_indices`, `x_values` and `x_shape`, by its definition."""
     by_name = {tensor.name: tensor for tensor in wanted}
@@ -100,8 +110,8 @@ def _read_as_one(graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted]) -> 
 def _dense_shape(graph: tf.Graph, view: GraphView, triple: _Triple, guess: Guess) -> List[int]:
     """Its dense shape.
 
-    From a constant; its width from the matrix that it is multiplied by; its rows from the logits
-    of a CTC loss.
+    From a constant, and from what reads it: the matrix that it is multiplied by, the logits of a
+    CTC loss, the consumers of the dense tensor that is made of it.
     """
     indices = triple.indices
     default, ranks = None, [indices.shape[1] if indices.shape and len(indices.shape) == 2 else None]
@@ -116,16 +126,25 @@ def _dense_shape(graph: tf.Graph, view: GraphView, triple: _Triple, guess: Guess
         else tuple(None if size < 0 else int(size) for size in default)
     )
     for consumer in view.consumers(indices.node):
-        node = view.nodes[consumer.node]
-        if consumer.output != port_of(indices).output or rank != 2:
-            continue
-        if node.op == "SparseTensorDenseMatMul":
-            rows = (_shape_of_input(graph, view, node, 3) or (None,))[0]
-            transposed = "adjoint_a" in node.attr and node.attr["adjoint_a"].b
-            dense[0 if transposed else 1] = rows or dense[0 if transposed else 1]
-        elif node.op == "CTCLoss":
-            dense[0] = (_shape_of_input(graph, view, node, 0) or (None, None))[1] or dense[0]
+        if consumer.output == port_of(indices).output:
+            required = _required(graph, view, consumer.node)
+            if len(required) == rank:
+                dense = [new or old for new, old in zip(required, dense)]
     return dense
+
+
+def _required(graph: tf.Graph, view: GraphView, reader: str) -> Dimensions:
+    """The dense shape with which a reader of the indices runs; empty if it takes any."""
+    node = view.nodes[reader]
+    if node.op == "SparseToDense":
+        return Shapes(graph, view).element(Port(reader, 0))
+    if node.op == "SparseTensorDenseMatMul":
+        rows = (_shape_of_input(graph, view, node, 3) or (None,))[0]
+        transposed = "adjoint_a" in node.attr and node.attr["adjoint_a"].b
+        return (rows, None) if transposed else (None, rows)
+    if node.op == "CTCLoss":
+        return (_shape_of_input(graph, view, node, 0) or (None, None))[1], None
+    return ()
 
 
 def _shape_of_input(graph: tf.Graph, view: GraphView, node: tf.NodeDef, slot: int) -> Shape:

@@ -28,6 +28,15 @@ def sparse_of(dtype, shape=True, indices=(None, None)):
     )
 
 
+def of_a_dataset():
+    rows = tf.data.Dataset.from_tensor_slices(tf.SparseTensor([[0, 1]], [1.0], [2, 7]))
+    return tf.data.make_one_shot_iterator(rows.batch(2)).get_next()
+
+
+def of_a_queue():
+    return tf.train.batch([tf.SparseTensor([[1]], [1.0], [7])], BATCH)
+
+
 class TestSparse:
     @pytest.mark.parametrize("indices", [(None, None), (None, 2), None], ids=str)
     def test_labels_of_a_ctc_loss(self, graph, indices):
@@ -51,6 +60,18 @@ class TestSparse:
         product = tf.sparse_tensor_dense_matmul(sparse_of(tf.float32), tf.ones([7, 2]))
         batch = runs(graph, product)
         assert list(batch["c:0"]) == [BATCH, 7] and batch["b:0"].shape == (BATCH,)
+
+    @pytest.mark.parametrize("brought", [of_a_dataset, of_a_queue])
+    def test_a_batch_that_the_graph_reads(self, graph, brought):
+        product = tf.sparse_tensor_dense_matmul(brought(), tf.ones([7, 2]))
+        batch = runs(graph, product)
+        indices, values, shape = (batch[name] for name in sorted(batch))
+        assert list(shape) == [BATCH, 7] and values.shape == (BATCH,)
+        assert indices.shape == (BATCH, 2)
+
+    def test_a_matrix_that_is_made_dense(self, graph):
+        dense = tf.sparse.to_dense(sparse_of(tf.float32))
+        assert list(runs(graph, tf.matmul(dense, tf.ones([7, 2])))["c:0"]) == [BATCH, 7]
 
     def test_a_shape_that_is_a_constant(self, graph):
         assert len(runs(graph, tf.sparse.to_dense(sparse_of(tf.float32, False)))["b:0"]) == BATCH

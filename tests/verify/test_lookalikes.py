@@ -198,7 +198,11 @@ def test_a_score_of_each_example_is_no_term_of_the_loss():
         more = tf.add(score, tf.nn.embedding_lookup(tf.get_variable("bias", [64]), [0]))
         tf.train.AdamOptimizer(0.01).minimize(tf.nn.l2_loss(ratings - more))
         original = tf.train.export_meta_graph()
-    options = {"force_compute": ["^add$", "^Sum$"], "compute_dtype": "float16", "loss_scale": "none"}
+    options = {
+        "force_compute": ["^add$", "^Sum$"],
+        "compute_dtype": "float16",
+        "loss_scale": "none",
+    }
     converted = graphmp.convert(original, **options).meta_graph
     assert {tf.float16.as_datatype_enum} == {
         node.attr["T"].type for node in converted.graph_def.node if node.name in ("add", "Sum")

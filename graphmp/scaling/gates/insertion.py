@@ -34,7 +34,8 @@ _QUIET = Reason(SKIP_GATE, "the branch without effects unless the gradients are 
 _SHOWN = Reason(FINITE_CHECK, "a histogram takes 0 for what is not finite")
 # Why a write isn't gated.
 IMPOSSIBLE = (
-    "it returns what others read, and nothing else can: a skipped step runs it all the same"
+    "a skipped step runs it all the same: other nodes read its results, and nothing can stand in"
+    " for them"
 )
 
 
