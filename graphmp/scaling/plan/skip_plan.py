@@ -72,15 +72,15 @@ from graphmp.loss_scale.words import (
     SHARED_BY_VALUE,
     WHEN_TAKEN,
 )
-from graphmp.once import once
 from graphmp.policy.op_sets import CALLS
 from graphmp.scaling.losses.handling import Handling
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.batch_writes import BatchWrites
 from graphmp.scaling.plan.begun_sums import BegunSums
-from graphmp.scaling.plan.by_products import is_by_product
 from graphmp.scaling.plan.joint_writes import FlagWaits, joint_writes
+from graphmp.scaling.plan.races import Races
+from graphmp.scaling.plan.steps import Steps
 
 
 class SkipPlan(NamedTuple):
@@ -143,13 +143,8 @@ class _Planner:
         self._graph, self._losses, self._activations = graph, losses, activations
         self._count_skipped_steps = count_skipped_steps
         self._direct = {name for loss in losses for name in loss.direct}
-        self._before = [
-            graph.view.ancestors([port.node for port in loss.arrivals or loss.checked])
-            for loss in losses
-        ]
-        self._after = [graph.view.descendants(loss.direct) for loss in losses]
-        self._within = [self._earlier(number) for number in self._all]
-        self._step = [graph.view.ancestors(after) for after in self._after]
+        self._steps = Steps(graph, losses)
+        self._races = Races(graph, self._steps, self._writes)
         self._global_steps = _global_steps(graph)
         self._batch = BatchWrites(graph, activations)
         self._handling = [Handling(graph, loss) for loss in losses]
@@ -162,29 +157,21 @@ class _Planner:
             for name in self._writes
             if name not in self._direct and any(each.tells(name) for each in self._handling)
         }
-        plan = SkipPlan({}, {}, [], [{} for _ in self._losses], self._within, handling)
-        others = [name for name in self._writes if name not in self._direct]
-        beside = [self._never_without([number], others) for number in self._all]
-        if len(self._losses) > 1:
-            self._shared = self._never_without(self._all, others) - set().union(*beside)
+        steps, every = self._steps, self._steps.all
+        plan = SkipPlan({}, {}, [], [{} for _ in every], steps.within, handling)
+        others = [n for n in self._writes if n not in self._direct and self._batch.is_global(n)]
+        beside = [steps.never_without([number], others) for number in every]
+        if len(every) > 1:
+            self._shared = steps.never_without(every, others) - set().union(*beside)
         batch: Dict[str, FrozenSet[int]] = {}
         left: Dict[str, FrozenSet[int]] = {}
         for name in self._writes:
-            numbers = frozenset(n for n in self._all if name in self._after[n]) or frozenset(
-                n for n in self._all if name in beside[n]
-            )
-            numbers = frozenset(
-                n
-                for n in numbers
-                if name not in self._before[n] and not self._handling[n].is_apart(name)
-            )
+            numbers = self._with_updates(name, beside)
             if name in self._direct:
-                plan.by_loss[name] = frozenset(
-                    n for n in self._all if name in self._losses[n].direct
-                )
+                plan.by_loss[name] = frozenset(n for n in every if name in self._losses[n].direct)
             elif name not in handling and not self._goes_on(name, numbers):
-                takes = self._batch.takes(name, bool(self._steps_of(name)))
-                if numbers and not takes and self._is_raced(name):
+                takes = self._batch.takes(name, bool(steps.of(name)))
+                if numbers and not takes and self._races.has(name):
                     self._raced.add(name)
                 else:
                     (batch if takes else left)[name] = numbers
@@ -195,7 +182,7 @@ class _Planner:
         )
         self._decide(plan, batch)
         self._list_others(plan)
-        sums = BegunSums(self._graph, self._losses, lambda: self._ends)
+        sums = BegunSums(self._graph, self._losses, lambda: self._steps.ends)
         for number, loss in enumerate(self._losses):
             plan.always[number].update((n, BEGINS) for n in sums.begun if n in loss.direct)
         return plan._replace(
@@ -204,30 +191,15 @@ class _Planner:
             begun=frozenset(sums.begun),
         )
 
-    @property
-    def _all(self) -> range:
-        return range(len(self._losses))
-
-    def _earlier(self, number: int) -> List[int]:
-        """Losses that write variables of a loss before its gradients are computed."""
-        own, before = self._variables(number), self._before[number]
-        others = (
-            other
-            for other in self._all
-            if other != number and not before.isdisjoint(self._losses[other].direct)
+    def _with_updates(self, name: str, beside: Sequence[AbstractSet[str]]) -> FrozenSet[int]:
+        """The losses after whose updates a write runs; else those beside whose updates it runs."""
+        steps = self._steps
+        numbers = [n for n in steps.all if name in steps.after[n]]
+        return frozenset(
+            n
+            for n in numbers or [n for n in steps.all if name in beside[n]]
+            if name not in steps.before[n] and not self._handling[n].is_apart(name)
         )
-        return [other for other in others if own & self._variables(other)]
-
-    def _variables(self, number: int) -> AbstractSet[str]:
-        return {
-            variable
-            for name in self._losses[number].direct
-            for variable in self._graph.state.written(name)
-        }
-
-    def _steps_of(self, name: str) -> FrozenSet[int]:
-        """The losses in whose steps a node runs, or may run."""
-        return frozenset(n for n in self._all if name in self._step[n])
 
     def _add_second_hand(
         self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]
@@ -237,7 +209,7 @@ class _Planner:
         They run before an update or beside it.
         """
         graph = self._graph
-        after = {name for names in self._after for name in names}
+        after = {name for names in self._steps.after for name in names}
         fresh: AbstractSet[str] = set(batch)
         while fresh and left:
             behind = graph.view.descendants(fresh) - after
@@ -246,7 +218,7 @@ class _Planner:
                 n
                 for n in left
                 if n in behind
-                and self._steps_of(n)
+                and self._steps.of(n)
                 and self._batch.is_global(n)
                 and self._batch.takes_any(n, values)
             }
@@ -268,7 +240,7 @@ class _Planner:
         for name in [
             name
             for name, numbers in left.items()
-            if not numbers and self._batch.is_global(name) and self._steps_of(name)
+            if not numbers and self._batch.is_global(name) and self._steps.of(name)
         ]:
             if not waits.isdisjoint(self._graph.view.control_consumers(name)):
                 batch[name] = left.pop(name)
@@ -277,17 +249,18 @@ class _Planner:
         """Apply rule 4 to writes, with the losses whose flags they could depend on."""
         plan.in_loops.extend(name for name in batch if self._graph.looped(name))
         batch = {name: numbers for name, numbers in batch.items() if not self._graph.looped(name)}
-        early = {n for name, numbers in batch.items() if not numbers for n in self._steps_of(name)}
+        early = {n for name, numbers in batch.items() if not numbers for n in self._steps.of(name)}
         groups: Dict[str, Hashable] = {}
         for name, numbers in batch.items():
             if numbers and not numbers & early:
                 groups[name] = plan.by_loss[name] = self._closest(name, numbers)
             else:
-                groups[name] = ("by value", self._steps_of(name))
+                groups[name] = ("by value", self._steps.of(name))
         if groups:
             own = [{port.node for port in loss.arrivals or loss.checked} for loss in self._losses]
             checked = [
-                set().union(own[n], *(own[other] for other in self._within[n])) for n in self._all
+                set().union(own[n], *(own[other] for other in self._steps.within[n]))
+                for n in self._steps.all
             ]
             joined = joint_writes(self._graph, groups, FlagWaits(checked, plan.by_loss))
             plan.by_value.update((name, joined[name]) for name in batch if joined[name])
@@ -320,7 +293,7 @@ class _Planner:
         written = set(self._writes)
         for name, node in self._graph.view.nodes.items():
             if (name in written and name not in plan.by_loss) or kind(node.op) in GO_ON:
-                for number in self._steps_of(name):
+                for number in self._steps.of(name):
                     plan.always[number][name] = GO_ON.get(kind(node.op)) or self._why(
                         plan, name, number
                     )
@@ -350,82 +323,9 @@ class _Planner:
             return "it writes no global variable: no part of the model's state"
         if name in self._raced:
             return RACED
-        if name in self._before[number]:
+        if name in self._steps.before[number]:
             return CHECKED
         return SHARED if name in self._shared else "something else than training runs it too"
-
-    def _is_raced(self, name: str) -> bool:
-        """Whether a write is early, and a late reader of its variable doesn't wait for it."""
-        if self._waits(name, self._behind_gradients) or self._waits(name, self._behind_writes):
-            return False
-        late = {
-            reader
-            for variable in self._graph.state.written(name)
-            for reader in self._readers(variable)
-            if self._waits(reader, self._behind_writes) and self._steps_of(reader)
-        }
-        late.difference_update(self._writes)
-        return bool(late and late - self._graph.view.descendants([name]))
-
-    def _waits(self, name: str, nodes: AbstractSet[str]) -> bool:
-        """Whether a node comes directly after one of some nodes."""
-        view = self._graph.view
-        return any(port.node in nodes for port in view.inputs(name)) or any(
-            control in nodes for control in view.controls(name)
-        )
-
-    @once
-    def _behind_writes(self) -> AbstractSet[str]:
-        return self._graph.view.descendants(self._writes)
-
-    @once
-    def _behind_gradients(self) -> AbstractSet[str]:
-        return self._graph.view.descendants(self._graph.gradients)
-
-    def _readers(self, variable: str) -> Set[str]:
-        """Nodes that read a variable; those of a reference's copy, which shares its memory."""
-        view = self._graph.view
-        found: Set[str] = set()
-        for reader in (consumer.node for consumer in view.consumers(variable)):
-            if view.nodes[reader].op == "Identity":
-                found.update(consumer.node for consumer in view.consumers(reader))
-            else:
-                found.add(reader)
-        return found
-
-    def _never_without(self, numbers: Sequence[int], candidates: List[str]) -> AbstractSet[str]:
-        """Writes whose results are used only after updates of some losses.
-
-        They never run without one of these; updates that they follow aside.
-        """
-        view = self._graph.view
-        after = frozenset().union(*(self._after[number] for number in numbers))
-        joined = frozenset().union(*(self._step[number] for number in numbers))
-        found = [
-            name
-            for name in candidates
-            if name in joined and name not in after and self._batch.is_global(name)
-        ]
-        elsewhere = view.ancestors(n for n in self._ends if n not in after) if found else ()
-        return {name for name in found if name not in elsewhere}
-
-    @once
-    def _ends(self) -> List[str]:
-        """Nodes without readers that may be run.
-
-        TensorFlow refuses to fetch what is inside a branch of a conditional.
-        """
-        view = self._graph.view
-        return [
-            name
-            for name in view.nodes
-            if name not in self._graph.conditions
-            and not view.consumers(name)
-            and not view.control_consumers(name)
-            # An assignment to a resource variable is followed by a read that is mostly unused.
-            and not self._graph.state.variable(name)
-            and not is_by_product(view, name)
-        ]
 
     def _goes_on(self, name: str, numbers: AbstractSet[int]) -> bool:
         """Apply rules 2 and 3."""
