@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.session.live.live_graph import Observer, known_live_graph, live_graph
+from graphmp.session.live.live_graph import known_live_graph, live_graph
+from graphmp.session.live.observer import Observer
 
 SCRIPT = """
 import numpy as np

@@ -6,7 +6,6 @@ import collections
 import itertools
 import threading
 import weakref
-from dataclasses import dataclass
 from typing import Any, Counter, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -17,10 +16,10 @@ from graphmp.rewrite.decisions import decided as placed
 from graphmp.rewrite.pipeline import Solver
 from graphmp.session.live.beside import counted_beside
 from graphmp.session.live.export import as_built, left_by_others
-from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.later import followed
 from graphmp.session.live.live_conversion import LiveConversion, convert
 from graphmp.session.live.nodes import LiveNodes, unconverted
+from graphmp.session.live.observer import Fate, Observer
 from graphmp.session.live.restored import RestoredScales
 from graphmp.session.live.run_key import RunKey
 from graphmp.session.live.savers import LateSavers
@@ -40,61 +39,6 @@ _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: objects that refer to each other 
 _LOCK = threading.Lock()
 _NUMBERS = itertools.count()
 _UNCONVERTED = unconverted()
-
-
-@dataclass
-class Fate:
-    """The fate of a graph: whether any of it ran, and whether it was or can't be converted.
-
-    It outlives the graph.
-
-    Attributes:
-        by_hand: how it was trained by gradients that `tf.gradients` didn't compute in this process;
-            empty if it wasn't.
-    """
-
-    ran: bool = False
-    converted: bool = False
-    by_hand: str = ""
-
-
-class Observer:
-    """Receives the events of a graph; this base class ignores them."""
-
-    def converted(self, live: LiveGraph) -> None:
-        """A conversion was made."""
-
-    def left(self, graph: Any) -> None:
-        """A graph isn't converted: the decorator converted it while it was built."""
-
-    def went_on(self, live: LiveGraph, flags: Optional[Tuple[str, str]]) -> None:
-        """A conversion was made of a graph that graphmp trained in another process.
-
-        Its flags then and now are given as on a command line, those that differ; None if those of
-        then aren't known.
-        """
-
-    def failed(self, error: Exception) -> bool:
-        """A graph can't be converted; returns whether to train it in float32.
-
-        Otherwise the run raises.
-        """
-        return False
-
-    def trains_by_hand(self, live: LiveGraph) -> None:
-        """A run trains by gradients that `tf.gradients` didn't compute; it converts nothing."""
-
-    def begins(self, live: LiveGraph, feeds: Dict[Any, Any]) -> None:
-        """A run that trains begins, with these feeds in the form of `session.run`."""
-
-    def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
-        """A training run had a loss or a gradient that is not finite."""
-
-    def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
-        """The tuning of a graph is over."""
-
-    def kept(self, text: str) -> None:
-        """The measurements of a tuning were written to a file, or couldn't be; `text` says so."""
 
 
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
