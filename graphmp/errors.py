@@ -281,6 +281,11 @@ CODES = {
         "Compute them in float32 by the --keep_float32 that the message names, or train in"
         " bfloat16, whose range is float32's.",
     ),
+    "GMP129": Code(
+        0,
+        "A tiny multiple of a value is added to another one, and half precision rounds it away.",
+        "Take a larger factor, or keep what reads the sum in float32 by --keep_float32.",
+    ),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
+from types import MappingProxyType
 from typing import (
     AbstractSet,
     Any,
@@ -24,6 +25,7 @@ from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.policy.reason import Done, Reason
 from graphmp.report.record import Kept, Record
 from graphmp.rewrite.decisions import Decisions
+from graphmp.rewrite.faint_terms import faint_terms
 from graphmp.rewrite.paint import FLOAT
 from graphmp.rewrite.placement_by_time import Timed
 from graphmp.rewrite.problem import Problem
@@ -47,6 +49,7 @@ class Notes(NamedTuple):
         left: its matmuls and convolutions in float32.
         unknown: its nodes with an unknown op.
         timed: its placement by measured times; None without --costs.
+        faint: its sums of which half precision rounds a term away, with the term's factor.
     """
 
     done: List[Done]
@@ -55,6 +58,7 @@ class Notes(NamedTuple):
     left: Dict[str, Reason]
     unknown: List[str]
     timed: Optional[Timed] = None
+    faint: Mapping[str, float] = MappingProxyType({})
 
 
 def noted(problem: Problem, decisions: Decisions, done: List[Done]) -> Notes:
@@ -78,6 +82,10 @@ def noted(problem: Problem, decisions: Decisions, done: List[Done]) -> Notes:
         },
         [name for name in graph.unknown if graph.view.nodes[name].op not in (ARGUMENT, RESULT)],
         decisions.timed,
+        {
+            in_body(body, name): factor
+            for name, factor in faint_terms(decisions, problem.config.compute_dtype).items()
+        },
     )
 
 
@@ -117,6 +125,8 @@ def record(
     if plan is not None:
         half = {row.node for row in done if row.did == "painted"}
         warnings += [*_idle(plan.idle, half), *_directions(plan.directions, half)]
+    for notes in painted:
+        warnings += _faint(notes.faint)
     unknown = [name for notes in painted for name in notes.unknown]
     if unknown:
         text = (
@@ -161,6 +171,18 @@ def _directions(
         )
         calls = plural(len(left), "such call")
         yield warning("GMP128", left[0], text % (directions[left[0]].reader, calls, _cure(left)))
+
+
+def _faint(faint: Mapping[str, float]) -> Iterator[Dict[str, str]]:
+    """Terms that half precision rounds away; the faintest of a body is reported."""
+    if faint:
+        name = min(faint, key=lambda each: faint[each])
+        text = (
+            "adds %.2g times a value to another (%s): half precision rounds that away where both"
+            " are as large; take a factor of 0.01 or more, or keep what reads the sum in float32 by"
+            " --keep_float32"
+        )
+        yield warning("GMP129", name, text % (faint[name], plural(len(faint), "such sum")))
 
 
 def _cure(starts: Sequence[str]) -> str:
