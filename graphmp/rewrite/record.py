@@ -178,9 +178,9 @@ def _faint(faint: Mapping[str, float]) -> Iterator[Dict[str, str]]:
     if faint:
         name = min(faint, key=lambda each: faint[each])
         text = (
-            "adds %.2g times a value to another (%s): half precision rounds that away where both"
-            " are as large; take a factor of 0.01 or more, or keep what reads the sum in float32 by"
-            " --keep_float32"
+            "adds %.2g times a value to another (%s): half precision rounds that away unless the"
+            " first value is much larger; take a factor of 0.01 or more, or keep what reads the sum"
+            " in float32 by --keep_float32"
         )
         yield warning("GMP129", name, text % (faint[name], plural(len(faint), "such sum")))
 
