@@ -4,7 +4,8 @@
    products of one tensor, one of them behind a reduction, and the sum leads to a root, a logarithm
    or a division. In half precision a variance becomes negative, and its root NaN. All between that
    tensor and the sum is float32. The matmul of a tensor with itself is such a product, as in
-   distances `|a|^2 - 2 ab + |b|^2`; a convolution with a constant reduces.
+   distances `|a|^2 - 2 ab + |b|^2`; a matmul or convolution with what is made of constants,
+   such as a Gaussian window, reduces, and its gradient is float32 too.
 2. `Log(1 - p)`, `1 / (1 - p)`, `Sqrt(1 - p * p)`, `Acos(p)`, and the logarithm of a Softmax or
    Sigmoid: float32 from the last matmul or convolution, which may be half.
 """
@@ -135,7 +136,20 @@ class _Search:
         words = "leads to %s, a small difference of large terms" % found.subtracts
         reason = Reason(RANGE_GUARD, words, found.subtracts)
         for port in made_of(sources, behind(start, self._onward, sources)):
-            yield from ((unit, reason) for unit in self._graph.units_of(port.node))
+            for node in (port.node, *self._gradients_of_filter(port.node)):
+                yield from ((unit, reason) for unit in self._graph.units_of(node))
+
+    def _gradients_of_filter(self, name: str) -> Iterator[str]:
+        """The gradients of a matmul or convolution with constants: these add up both terms'."""
+        graph = self._graph
+        if self._nodes[name].op in self._policy.allow:
+            constants = [port for port in self._floats(name) if port not in self._varying(name)]
+            readers = [each.node for port in constants for each in graph.view.consumers(port.node)]
+            yield from (
+                node
+                for node in readers
+                if node in graph.gradients and graph.differentiated(node) == name
+            )
 
     def _sum(self, start: Port) -> _Sum:
         """The terms that a tensor is the sum of; their signs and sizes don't matter."""
@@ -194,10 +208,11 @@ class _Search:
         return self._floats(name) if is_known else []
 
     def _onward_of_product(self, name: str) -> List[Port]:
-        """Of a matmul or convolution: the operands, if they are one tensor; beside a constant."""
+        """Of a matmul or convolution: the operands, if they are one tensor; those not constant."""
         ports = self._floats(name)
-        if len(ports) != 2 or self._is_constant(ports[1]):
-            return ports[:1] if "Conv" in self._nodes[name].op and len(ports) == 2 else []
+        varying = self._varying(name)
+        if len(ports) != 2 or len(varying) < 2:
+            return varying
         same = self._behind_copies(ports[0]) & self._behind_copies(ports[1])
         return ports if same and "MatMul" in self._nodes[name].op else []
 
@@ -208,33 +223,28 @@ class _Search:
         return set(behind(start, onward))
 
     def _multiplies(self, name: str) -> bool:
-        """Whether a node multiplies two tensors."""
+        """Whether a node multiplies two tensors, neither of which is made of constants."""
         is_product = self._nodes[name].op == "Mul" or self._nodes[name].op in self._policy.allow
-        return is_product and len(self._floats(name)) == 2 and self._scaled(name) is None
+        return is_product and len(self._floats(name)) == len(self._varying(name)) == 2
 
     def _scaled(self, name: str) -> Optional[Tuple[Port, bool]]:
         """The tensor that a node multiplies or divides, and whether by a negative constant."""
         op, ports = self._nodes[name].op, self._floats(name)
         if op in DIVIDES:
             return ports[0], False
-        constant = [self._is_constant(port) for port in ports]
-        if op != "Mul" or sum(constant) != 1:
+        varies = [port.node in self._graph.varying for port in ports]
+        if op != "Mul" or sorted(varies) != [False, True]:
             return None
-        return ports[constant.index(False)], self._is_negative(ports[constant.index(True)])
+        return ports[varies.index(True)], self._is_negative(ports[varies.index(False)])
 
     def _is_large(self, name: str) -> bool:
         node = self._nodes[name]
         return node.op == "Const" and bool((abs(float32_values(node)) > _EPSILON).any())
 
-    def _is_constant(self, port: Port) -> bool:
-        return bool(self._nodes[self._constant(port)].op == "Const")
-
     def _is_negative(self, port: Port) -> bool:
-        values = float32_values(self._nodes[self._constant(port)])
+        source = self._graph.view.behind(port, IDENTITIES | ENTERS).node
+        values = float32_values(self._nodes[source])
         return bool(values.size and values.max() < 0)
-
-    def _constant(self, port: Port) -> str:
-        return self._graph.view.behind(port, IDENTITIES | ENTERS).node
 
     def _copies(self, name: str) -> bool:
         """Whether a node only moves, selects or clips what it reads."""
@@ -243,3 +253,7 @@ class _Search:
 
     def _floats(self, name: str) -> List[Port]:
         return [port for port in self._graph.view.inputs(name) if self._graph.writer(port) >= 0]
+
+    def _varying(self, name: str) -> List[Port]:
+        """The float tensors that a node reads, without those made of constants."""
+        return [port for port in self._floats(name) if port.node in self._graph.varying]

@@ -5,15 +5,13 @@ The gradient of an addition or product sums over broadcast dimensions: mostly ov
 
 from __future__ import annotations
 
-from typing import Optional, Set
+from typing import Optional
 
-from graphmp.graph.shapes.probabilities import probabilities
 from graphmp.graph.shapes.shapes import recorded_size
 from graphmp.graph.shapes.symbolic_shapes import SymbolicShapes
 from graphmp.graph.state.steady_variables import steady_variables
 from graphmp.graph.structure.view import Port
-from graphmp.policy.dtypes import FLOATS, RESOURCE, VARIANT
-from graphmp.policy.traits import BOUNDED_IN_GRADIENT, FORGETS_VALUES
+from graphmp.policy.traits import BOUNDED_IN_GRADIENT
 from graphmp.rewrite.units import TypedGraph
 
 
@@ -24,7 +22,6 @@ class GradientFacts:
         """`graph` is the body."""
         self._graph = graph
         self._shapes = SymbolicShapes(graph.view, steady_variables(graph.view))
-        self._varying: Optional[Set[str]] = None
 
     def is_indifferent(self, name: str) -> bool:
         """Whether the dtype of a Sum makes no numerical difference.
@@ -69,9 +66,7 @@ class GradientFacts:
         if not forward:
             return False
         axes = view.inputs(name)[1]
-        constants = [
-            port for port in view.inputs(forward) if port.node not in self._varying_nodes()
-        ]
+        constants = [port for port in view.inputs(forward) if port.node not in self._graph.varying]
         if (
             view.nodes[axes.node].op == "BroadcastGradientArgs"
         ):  # its outputs are in the order of the operands
@@ -84,30 +79,3 @@ class GradientFacts:
 
     def _size(self, port: Port) -> Optional[int]:
         return recorded_size(self._graph.view.nodes[port.node], port.output)
-
-    def _varying_nodes(self) -> Set[str]:
-        """Nodes that depend on a variable or a floating-point placeholder.
-
-        They may have gradients. Nobody takes those of a dropout's probability.
-        """
-        if self._varying is None:
-            view = self._graph.view
-            fixed = probabilities(view)
-            sources = [
-                name
-                for name in view.nodes
-                if not view.inputs(name)
-                and view.nodes[name].op != "Const"
-                and name not in fixed
-                and self._has_gradient(name)
-            ]
-            self._varying = view.followed(
-                sources, lambda name: view.nodes[name].op not in FORGETS_VALUES
-            )
-        return self._varying
-
-    def _has_gradient(self, name: str) -> bool:
-        signature = self._graph.signature(name)
-        return signature is None or any(
-            port.dtype in (*FLOATS, RESOURCE, VARIANT) for port in signature.outputs
-        )

@@ -12,6 +12,7 @@ from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optio
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.shapes.element_counts import ElementCounts
+from graphmp.graph.shapes.probabilities import probabilities
 from graphmp.graph.shapes.shapes import records_shapes
 from graphmp.graph.shapes.trip_counts import Counts, trip_counts, trips
 from graphmp.graph.state import late_reads
@@ -19,9 +20,10 @@ from graphmp.graph.state.devices import Places
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.view import Consumer, GraphView, Port
+from graphmp.once import once
 from graphmp.patterns import limited_time, patterns
-from graphmp.policy.dtypes import FLOAT32
-from graphmp.policy.traits import HANDLE_OPS
+from graphmp.policy.dtypes import FLOAT32, FLOATS, RESOURCE, VARIANT
+from graphmp.policy.traits import FORGETS_VALUES, HANDLE_OPS
 from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 
 _HANDLE_ATTRIBUTES = (
@@ -183,6 +185,31 @@ class TypedGraph:
         for slot, port in enumerate(self.view.inputs(name)):
             if inputs[slot] == number and self.writer(port) >= 0:
                 yield self.writer(port)
+
+    @once
+    def varying(self) -> AbstractSet[str]:
+        """Nodes that depend on a variable's value, or a floating-point placeholder's.
+
+        The others are made of constants, shapes, random numbers and a dropout's probability.
+        """
+        fixed = probabilities(self.view)
+        sources = [
+            name
+            for name, node in self.view.nodes.items()
+            if not self.view.inputs(name)
+            and node.op != "Const"
+            and name not in fixed
+            and self._gives_floats(name)
+        ]
+        return self.view.followed(
+            sources, lambda name: self.view.nodes[name].op not in FORGETS_VALUES
+        )
+
+    def _gives_floats(self, name: str) -> bool:
+        signature = self.signature(name)
+        return signature is None or any(
+            port.dtype in (*FLOATS, RESOURCE, VARIANT) for port in signature.outputs
+        )
 
     def frame(self, name: str) -> Tuple[str, ...]:
         """The while loops that contain a node, outermost first."""

@@ -183,7 +183,9 @@ class Checkpoints:
             return False
         variables = sorted(match["v"].node for match in fresh if match is not None)
         return (
-            self._is_pattern_of(found["PATTERN"], min(variables)) and self._kept(found) == variables
+            bool(variables)
+            and self._is_pattern_of(found["PATTERN"], variables[0])
+            and self._kept(found) == variables
         )
 
     def _is_pattern_of(self, pattern: str, variable: str) -> bool:

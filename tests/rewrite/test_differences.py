@@ -9,11 +9,13 @@ import tensorflow.compat.v1 as tf
 from tests.support.painting import (
     assert_close,
     between,
+    built,
     converted,
     decide,
     half_nodes,
     placeholders,
 )
+from tests.support.structure import of_op
 
 
 def mean(x):
@@ -62,6 +64,31 @@ def of_a_filter(h):
     return x[:, :3, :3] / tf.sqrt(spread + 0.01)
 
 
+def similarity(h):
+    """SSIM: a window that is computed of constants, and tiled by a shape; no root."""
+    a, b = tf.reshape(h, [32, 4, 4, 1]) + 8.0, tf.reshape(h * 0.5, [32, 4, 4, 1]) + 7.0
+    gauss = tf.exp(-tf.square(tf.constant([[-1.0, 0.0, 1.0]])) / 4.5)
+    window = tf.matmul(gauss, gauss, transpose_a=True)[:, :, None, None]
+    window = tf.tile(window / tf.reduce_sum(window), [1, 1, tf.shape(a)[-1], 1])
+
+    def filtered(value):
+        return tf.nn.depthwise_conv2d(value, window, [1] * 4, "VALID")
+
+    spread = filtered(a * a + b * b) - filtered(a) ** 2 - filtered(b) ** 2
+    shared = filtered(a * b) - filtered(a) * filtered(b)
+    return a[:, 1:3, 1:3] * (2.0 * shared + 9e-4) / (spread + 9e-4)
+
+
+def by_a_constant_matrix(h):
+    x = h + 10.0
+    means = np.full((16, 16), 1 / 16, np.float32)
+
+    def averaged(value):
+        return tf.matmul(value, means)
+
+    return x / tf.sqrt(tf.abs(averaged(x * x) - averaged(x) ** 2) + 1e-2)
+
+
 def correlation(h):
     a, b = h[:, :8] + 5.0, h[:, 8:] + 5.0
     spreads = (mean(a * a) - mean(a) ** 2) * (mean(b * b) - mean(b) ** 2)
@@ -76,7 +103,8 @@ def distances(h):
 
 
 PRODUCTS = [
-    by_products, by_squares, by_sums, by_a_negative, of_windows, of_a_filter, correlation, distances
+    by_products, by_squares, by_sums, by_a_negative, of_windows, of_a_filter, similarity,
+    by_a_constant_matrix, correlation, distances
 ]  # fmt: skip
 
 
@@ -120,6 +148,22 @@ def test_a_matmul_of_a_tensor_with_itself_and_a_filter_are_such_products():
     assert "products" not in decide(between(distances)).half
     painted = decide(between(of_a_filter))
     assert "filter" not in painted.half and "filter_1" not in painted.half
+
+
+@pytest.mark.unit
+def test_tensorflows_ssim_computes_its_filter_and_its_gradients_filter_too():
+    def build():
+        x = tf.placeholder(tf.float32, [2, 16, 16, 3])
+        kernel = tf.get_variable("kernel", [3, 3, 3, 3])
+        y = tf.sigmoid(tf.nn.conv2d(x, kernel, [1] * 4, "SAME", name="h"))
+        tf.gradients(tf.reduce_mean(tf.image.ssim(y, x, 1.0)), kernel)
+
+    before = built(build)
+    filters = of_op(before, "DepthwiseConv2dNative")
+    filters += of_op(before, "DepthwiseConv2dNativeBackpropInput")
+    painted = decide(before, compute_dtype="bfloat16")
+    assert len(filters) >= 6 and painted.half.isdisjoint(node.name for node in filters)
+    assert "h" in painted.half
 
 
 def by_moments(h):
