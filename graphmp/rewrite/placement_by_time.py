@@ -20,6 +20,8 @@ import functools
 import hashlib
 from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Sequence
 
+from graphmp.graph.shapes.shapes import dimensions_of
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.reason import MEASURED, USER_RULE, Reason
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.node_times import NodeTimes
@@ -42,7 +44,7 @@ class Timed(NamedTuple):
         nodes: the number of nodes by how their times are known.
         saved: nanoseconds of a step below float32, by name: "bytes" for the placement by bytes,
             "half" with all that is free in half precision, "tuned" for this one.
-        digest: of the body's nodes in half precision.
+        digest: of the body's nodes in half precision, and of its variables.
         kept: "tuned"; or what was faster as a whole, "float32" or "bytes".
         apart: the number of nodes that timed steps keep in float32.
     """
@@ -171,11 +173,14 @@ def loosened(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> List[Pa
 
 
 def digest_of(graph: TypedGraph, placed: List[Paint], body: str) -> str:
-    """A short digest of the nodes in half precision of a body."""
+    """A short digest of a body's nodes in half precision, and of its variables' shapes."""
     half = sorted({unit.node for unit, p in zip(graph.units, placed) if p.colour == HALF})
-    return hashlib.sha256("\n".join([*filter(None, [body]), *half]).encode("utf-8")).hexdigest()[
-        :16
-    ]
+    nodes = [node for node in graph.view.nodes.values() if node.op in VARIABLE_OPS]
+    variables = sorted(
+        "%s %s" % (node.name, dimensions_of(node.attr["shape"].shape)) for node in nodes
+    )
+    text = "\n".join([*filter(None, [body]), *half, *variables])
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
 
 
 def _arcs(

@@ -31,13 +31,17 @@ _TENSOR = re.compile(r"(\w+)(?:\[((?:\d+|\?)?(?:,(?:\d+|\?))*)\])?")
 _DTYPES = ("float16", "bfloat16")
 
 
-def read(path: str) -> Costs:
+def read(path: str, label: str = "") -> Costs:
     """Read a file of costs.
+
+    Args:
+        path: the file.
+        label: the file in an error's words; by default the flag that gives it.
 
     Raises:
         GraphmpError: GMP003 if it can't be read, GMP002 if it holds no costs.
     """
-    label = "--costs=%s" % path
+    label = label or "--costs=%s" % path
     accepted = "what `graphmp tune -o FILE` writes"
     value = read_json(path, COSTS, accepted, label)
     try:

@@ -65,8 +65,9 @@ def keywords(rule):
     return found
 
 
-def test_the_kinds_are_those_of_the_schema():
-    kind = schemas.schema(schemas.REPORT)["definitions"]["change"]["properties"]["kind"]
+@pytest.mark.parametrize("row", ["change", "float32"])
+def test_the_kinds_are_those_of_the_schema(row):
+    kind = schemas.schema(schemas.REPORT)["definitions"][row]["properties"]["kind"]
     assert set(kind["enum"]) == {*kinds.KINDS, ""}
 
 

@@ -45,7 +45,7 @@ class CostsFile:
         """
         if not self.path or not os.path.exists(self.path):
             return None
-        costs = files.read(self.path)
+        costs = files.read(self.path, "%s: not used" % self.path)
         differs = matches_this_machine(costs.machine) or (
             "compute_dtype %s, here %s" % (costs.compute_dtype, compute_dtype)
             if costs.compute_dtype != compute_dtype

@@ -83,10 +83,16 @@ def differs(by_bytes: LiveConversion, by_times: LiveConversion) -> bool:
     """
     assert by_bytes.meta_graph is not None and by_times.meta_graph is not None
     after = by_times.meta_graph.graph_def
-    if MOVES_NOTHING.issuperset(half_ops(after)):
+    if not computes_in_half(by_times):
         return False
     before: Dict[str, bytes] = {
         node.name: serialize(node) for node in by_bytes.meta_graph.graph_def.node
     }
     same: List[bool] = [before.get(node.name) == serialize(node) for node in after.node]
     return not all(same) or len(same) != len(before)
+
+
+def computes_in_half(conversion: LiveConversion) -> bool:
+    """Whether a conversion, with both graphs, computes anything in half precision."""
+    assert conversion.meta_graph is not None
+    return not MOVES_NOTHING.issuperset(half_ops(conversion.meta_graph.graph_def))

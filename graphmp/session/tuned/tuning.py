@@ -29,7 +29,7 @@ from graphmp.rewrite.decisions import in_half
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.tuned import tracing
 from graphmp.session.tuned.costs_file import CostsFile
-from graphmp.session.tuned.measurement import Measurement, differs
+from graphmp.session.tuned.measurement import Measurement, computes_in_half, differs
 from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.shared_shapes import SharedShapes
 from graphmp.session.tuned.streams import Draws, Replay
@@ -45,9 +45,11 @@ Clock = Callable[[], float]
 _THREADS = "several threads train at the same time, whose steps can't be timed"
 _SERVER = "the session runs on a server, %s"
 _DEBUG = "--debug_overflow examines all tensors of each step, which takes longer than the step"
-_MEMORY = "a step ran out of memory in float32 (one batch may be lost); it was repeated"
+_MEMORY = "a step ran out of memory in %s (one batch may be lost); it was repeated"
 _SHAPES = "%d training steps had %d different fetches or shapes, too few alike in both types"
 _FLOAT32 = "--compute_dtype=float32 leaves nothing to choose"
+_NO_HALF = "the conversion computes nothing in %s, which leaves nothing to choose"
+_OWN_TRACES = "the script itself traces %d of %d training steps, which takes time"
 _SKIPPED = "of %d training steps too many were skipped: %d turns had such steps"
 _MANY_SKIPS = 5
 _UNMEASURED = "operations were not measured: %s"
@@ -96,7 +98,7 @@ class Tuning:
         self._measurement: Optional[Measurement] = None
         self._streams: Optional[VariantStreams] = None
         self._shapes: Optional[SharedShapes] = None
-        self._spent = self._forgotten = self._skipped = 0
+        self._spent = self._forgotten = self._skipped = self._own_traces = 0
         self._note = ""
         self._lock = threading.RLock()
         self._stepping = False
@@ -139,6 +141,8 @@ class Tuning:
             self._decide(Verdict(self.main, None, _FLOAT32))
             return
         left = said("GMP108", made.record.warnings)
+        if not left and not computes_in_half(made):
+            left = _NO_HALF % config.compute_dtype
         if left:
             self._decide(Verdict(self.main, None, left, left=True))
             return
@@ -292,6 +296,7 @@ class Tuning:
             if self.verdict is not None:
                 return
             kind = request.kind(shapes)
+            self._own_traces += not request.timed
             if self._tracing is not None:
                 self._traced(self._tracing, kind, request, trace)
             elif self._turns is not None:
@@ -302,6 +307,8 @@ class Tuning:
     ) -> None:
         self._spent += 1
         if trace is None and steps.traces:  # the script traces this step itself
+            if self.steps >= MOST_STEPS:
+                self._give_up()
             return
         names = tuple(op.name for op in request.ops)
         steps.saw(kind, Trace(names, trace or tf.RunMetadata()))
@@ -329,12 +336,16 @@ class Tuning:
         if outcome is not None:
             self._decide(Verdict(outcome.faster, outcome._replace(steps=self.steps)))
         elif turns.given_up:
-            reason = (
-                _SKIPPED % (self.steps, self._forgotten)
-                if self._forgotten >= _MANY_SKIPS
-                else _SHAPES % (self.steps, len(turns.kinds))
-            )
-            self._decide(Verdict(self.main, None, reason))
+            self._give_up(len(turns.kinds))
+
+    def _give_up(self, kinds: int = 1) -> None:
+        """Decide nothing after many steps, of some kinds, and say why."""
+        reason = _SHAPES % (self.steps, kinds)
+        if self._forgotten >= _MANY_SKIPS:
+            reason = _SKIPPED % (self.steps, self._forgotten)
+        elif 2 * self._own_traces > self.steps:
+            reason = _OWN_TRACES % (self._own_traces, self.steps)
+        self._decide(Verdict(self.main, None, reason))
 
     def _skips(self, turns: Turns, session: Any) -> bool:
         """Whether a loss scale skipped steps of the current turn; they then don't count."""
@@ -353,7 +364,8 @@ class Tuning:
             self._stepping = False
             if variant == self.main or not isinstance(error, tf.errors.ResourceExhaustedError):
                 return None
-            self._decide(Verdict(self.main, None, _MEMORY))
+            dtype = "float32" if variant == FLOAT32 else self._owner.config.compute_dtype
+            self._decide(Verdict(self.main, None, _MEMORY % dtype))
             return Turn(self.conversion(self.main))
 
     def _decide(self, verdict: Verdict) -> None:

@@ -34,7 +34,7 @@ STEPS_TAKEN = 140
 FASTER = {FLOAT32: {FLOAT32: 1.0, BYTES: 2.0}, BYTES: {FLOAT32: 1.0, BYTES: 0.5}}
 
 
-def build(x=None, dropout=False):
+def build(x=None, dropout=False, width=16):
     """A small regression, named as the feeds are."""
     tf.set_random_seed(3)
     if x is None:
@@ -42,11 +42,11 @@ def build(x=None, dropout=False):
         y = tf.placeholder(tf.float32, [None, 1], "y")
     else:
         y = x[:, :1] * 2
-    hidden = tf.nn.relu(tf.matmul(x, tf.get_variable("w", [8, 16])), name="hidden")
+    hidden = tf.nn.relu(tf.matmul(x, tf.get_variable("w", [8, width])), name="hidden")
     if dropout:
         hidden = tf.nn.dropout(hidden, 0.5, seed=7)
     loss = tf.reduce_mean(
-        tf.square(tf.matmul(hidden, tf.get_variable("v", [16, 1])) - y), name="loss"
+        tf.square(tf.matmul(hidden, tf.get_variable("v", [width, 1])) - y), name="loss"
     )
     step = tf.train.get_or_create_global_step()
     tf.train.MomentumOptimizer(0.003, 0.9).minimize(loss, step, name="train")
@@ -246,21 +246,26 @@ class Skipping:
         return 1e-3 if self._calls >= 0 else 2.0
 
 
-def test_a_step_that_runs_out_of_memory_is_repeated(graph, monkeypatch):
+@pytest.mark.parametrize("short, dtype", [(FLOAT32, "float32"), (HALF, "float16")])
+def test_a_step_that_runs_out_of_memory_is_repeated(graph, monkeypatch, short, dtype):
     build()
-    session, _ = tuned(graph, FLOAT32)
+    session, clock = tuned(graph, FLOAT32)
+    clock.seconds[HALF] = 9.0
+    live = known_live_graph(graph)
+    live.tuning.measures = True
     whole = TimedTurn.timed
 
     def short_of_memory(turn, run):
-        if turn.conversion is None:  # float32
+        if live.tuning.current == short:
             raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
         return whole(turn, run)
 
     monkeypatch.setattr(TimedTurn, "timed", short_of_memory)
     with session:
-        assert len(losses(session, 3)) == 3
-        assert session.run("global_step:0") == 3
-    assert verdict(graph).kept == BYTES and "ran out of memory" in verdict(graph).reason
+        assert len(losses(session, 6)) == 6
+        assert session.run("global_step:0") == 6
+    assert verdict(graph).kept == BYTES
+    assert "ran out of memory in %s (" % dtype in verdict(graph).reason
 
 
 def test_an_error_of_the_script_is_no_hindrance(graph):
@@ -345,6 +350,30 @@ def test_steps_that_the_script_traces_are_not_counted(graph):
             session.run("train", FEED, options=options, run_metadata=metadata)
             assert metadata.step_stats.dev_stats
     assert verdict(graph) is None
+
+
+@pytest.mark.parametrize("measures", [False, True])
+def test_a_script_that_traces_all_its_steps_is_given_up(graph, monkeypatch, measures):
+    build()
+    monkeypatch.setattr("graphmp.session.tuned.tuning.MOST_STEPS", 12)
+    session, clock = tuned(graph, BYTES)
+    clock.seconds[HALF] = 9.0
+    known_live_graph(graph).tuning.measures = measures
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    with session, pytest.warns(RuntimeWarning, match="traces 12 of 12 training steps"):
+        session.run("init")
+        for _ in range(12):
+            session.run("train", FEED, options=options, run_metadata=tf.RunMetadata())
+    assert verdict(graph).kept == BYTES
+
+
+def test_a_conversion_without_half_precision_is_not_timed(graph):
+    build()
+    session, clock = tuned(graph, BYTES, keep_float32=[".*"])
+    with session, pytest.warns(RuntimeWarning, match="computes nothing in float16"):
+        session.run("init")
+        session.run("train", FEED)
+    assert clock.called == [] and known_live_graph(graph).tuning.in_words().startswith("not tuned")
 
 
 def test_a_partial_run_ends_in_the_type_that_it_began_in(graph):
@@ -476,10 +505,10 @@ def test_operations_that_cannot_be_measured_leave_bytes(graph, monkeypatch):
     assert found.kept == BYTES and found.note == "operations were not measured: GMP002: no costs"
 
 
-def tuned_beside_checkpoints(path, seconds, steps=54):
+def tuned_beside_checkpoints(path, seconds, steps=54, width=16):
     """A run that saves before it trains, as MonitoredTrainingSession does: its tuning."""
     with tf.Graph().as_default() as graph:
-        build()
+        build(width=width)
         saver = tf.train.Saver()
         session = graphmp.Session(graph=graph, tune=True, config=AS_WRITTEN)
         tuning = known_live_graph(graph).tuning
@@ -585,6 +614,26 @@ def test_a_file_that_does_not_fit_is_named_and_measured_anew(monkeypatch, tmp_pa
     assert note in tuning.verdict.note and "not used" in tuning.verdict.note
     assert tuning.verdict.kept == TUNED and tuning.verdict.outcome is not None
     assert files.read(str(path)).batch_size == 16  # the new costs
+
+
+def test_a_verdict_for_other_sizes_is_not_used(monkeypatch, tmp_path):
+    """The names of both graphs are the same, and by times both are in float32 throughout."""
+    measured(monkeypatch, COSTS["all in float32"])
+    seconds = (1.0, 2.0, 9.0)
+    tuned_beside_checkpoints(tmp_path, seconds)
+    tuning, _, _ = tuned_beside_checkpoints(tmp_path, seconds, width=24)
+    assert "of another graph" in tuning.verdict.note and tuning.verdict.outcome is not None
+    again, clock, _ = tuned_beside_checkpoints(tmp_path, seconds, width=24)
+    assert clock.called == [] and again.verdict.kept == FLOAT32
+
+
+def test_a_file_that_is_damaged_is_named_and_measured_anew(monkeypatch, tmp_path):
+    measured(monkeypatch, COSTS["placed by times"])
+    path, seconds = tmp_path / "graphmp.costs", (1.0, 2.0, 0.5)
+    path.write_text("{")
+    tuning, _, _ = tuned_beside_checkpoints(tmp_path, seconds)
+    assert tuning.verdict.note.startswith("GMP002: %s: not used: not JSON" % path)
+    assert files.read(str(path)).faster == TUNED
 
 
 def test_a_graph_that_is_half_already_is_not_timed(graph):
