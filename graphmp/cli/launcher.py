@@ -201,7 +201,7 @@ class Run(Observer):
     def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
         self._say(in_words(verdict, self.config.compute_dtype))
 
-    def kept(self, text: str) -> None:
+    def kept(self, text: str, is_written: bool) -> None:
         self._say(text)
 
     def end(self) -> None:

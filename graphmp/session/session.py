@@ -110,6 +110,10 @@ class _Says(Observer):
         if verdict.warns:
             say("%s: %s" % ("GMP125", in_words(verdict, live.config.compute_dtype)))
 
+    def kept(self, text: str, is_written: bool) -> None:
+        if not is_written:
+            say(text)
+
 
 def _convert_in(session: Any, settings: Config, tune: Union[bool, str]) -> None:
     live = _watched(session.graph, settings)

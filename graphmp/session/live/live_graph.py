@@ -146,8 +146,8 @@ class LiveGraph(Owner):
         self._runs = verdict.kept
         self.observer.tuned(self, verdict)
 
-    def kept(self, text: str) -> None:
-        self.observer.kept(text)
+    def kept(self, text: str, is_written: bool) -> None:
+        self.observer.kept(text, is_written)
 
     @property
     def converted(self) -> Optional[LiveConversion]:

@@ -63,5 +63,5 @@ class Observer:
     def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
         """The tuning of a graph is over."""
 
-    def kept(self, text: str) -> None:
+    def kept(self, text: str, is_written: bool) -> None:
         """The measurements of a tuning were written to a file, or couldn't be; `text` says so."""

@@ -43,6 +43,6 @@ class Owner:
         """The tuning is over; `made` is the conversion by measured times, with both graphs."""
         raise NotImplementedError
 
-    def kept(self, text: str) -> None:
+    def kept(self, text: str, is_written: bool) -> None:
         """The measurements were written to a file, or couldn't be; `text` says so."""
         raise NotImplementedError

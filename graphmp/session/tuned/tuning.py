@@ -396,14 +396,14 @@ class Tuning:
         if found is not None:
             steps = {name: _time(seconds, found.rounds) for name, seconds in found.seconds.items()}
             costs = replace(costs, faster=found.faster, steps={**costs.steps, **steps})
+        text, is_written = self._kept_in_words % self._file.path, True
         try:
             self._file.write(costs)
-            text = self._kept_in_words % self._file.path
         except GraphmpError as error:
-            text = str(error)
+            text, is_written = str(error), False
         if self.verdict is not None:
             self.measured = None
-            self._owner.kept(text)
+            self._owner.kept(text, is_written)
 
 
 def _time(seconds: float, samples: int) -> Time:
