@@ -4,7 +4,8 @@
    products of one tensor, one of them behind a reduction, and the sum leads to a root, a logarithm
    or a division. In half precision a variance becomes negative, and its root NaN. All between that
    tensor and the sum is float32. The matmul of a tensor with itself is such a product, as in
-   distances `|a|^2 - 2 ab + |b|^2`; a convolution with a constant reduces.
+   distances `|a|^2 - 2 ab + |b|^2`; a convolution with a kernel made of constants reduces,
+   and its gradient is float32 too.
 2. `Log(1 - p)`, `1 / (1 - p)`, `Sqrt(1 - p * p)`, `Acos(p)`, and the logarithm of a Softmax or
    Sigmoid: float32 from the last matmul or convolution, which may be half.
 """
@@ -12,8 +13,9 @@
 from __future__ import annotations
 
 import collections
-from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from graphmp.graph.structure.made_of_constants import made_of_constants
 from graphmp.graph.structure.values import float32_values
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import ENTERS, IDENTITIES, SUMS
@@ -135,7 +137,19 @@ class _Search:
         words = "leads to %s, a small difference of large terms" % found.subtracts
         reason = Reason(RANGE_GUARD, words, found.subtracts)
         for port in made_of(sources, behind(start, self._onward, sources)):
-            yield from ((unit, reason) for unit in self._graph.units_of(port.node))
+            for node in [port.node, *self._gradients_of_filter(port.node)]:
+                yield from ((unit, reason) for unit in self._graph.units_of(node))
+
+    def _gradients_of_filter(self, name: str) -> Iterator[str]:
+        """Gradient code that filters by the kernel of a convolution, too.
+
+        It adds up gradients of both terms, whose difference is as small.
+        """
+        if "Conv" in self._nodes[name].op:
+            kernel = self._floats(name)[1]
+            for consumer in self._graph.view.consumers(kernel.node):
+                if consumer.node in self._graph.gradients:
+                    yield consumer.node
 
     def _sum(self, start: Port) -> _Sum:
         """The terms that a tensor is the sum of; their signs and sizes don't matter."""
@@ -196,8 +210,10 @@ class _Search:
     def _onward_of_product(self, name: str) -> List[Port]:
         """Of a matmul or convolution: the operands, if they are one tensor; beside a constant."""
         ports = self._floats(name)
-        if len(ports) != 2 or self._is_constant(ports[1]):
-            return ports[:1] if "Conv" in self._nodes[name].op and len(ports) == 2 else []
+        if len(ports) != 2:
+            return []
+        if "Conv" in self._nodes[name].op:
+            return ports[:1] if made_of_constants(ports[1], self._look) else []
         same = self._behind_copies(ports[0]) & self._behind_copies(ports[1])
         return ports if same and "MatMul" in self._nodes[name].op else []
 
@@ -228,6 +244,9 @@ class _Search:
 
     def _is_constant(self, port: Port) -> bool:
         return bool(self._nodes[self._constant(port)].op == "Const")
+
+    def _look(self, port: Port) -> Tuple[str, Sequence[Port]]:
+        return str(self._nodes[port.node].op), self._graph.view.inputs(port.node)
 
     def _is_negative(self, port: Port) -> bool:
         values = float32_values(self._nodes[self._constant(port)])

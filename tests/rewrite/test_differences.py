@@ -9,11 +9,13 @@ import tensorflow.compat.v1 as tf
 from tests.support.painting import (
     assert_close,
     between,
+    built,
     converted,
     decide,
     half_nodes,
     placeholders,
 )
+from tests.support.structure import of_op
 
 
 def mean(x):
@@ -120,6 +122,22 @@ def test_a_matmul_of_a_tensor_with_itself_and_a_filter_are_such_products():
     assert "products" not in decide(between(distances)).half
     painted = decide(between(of_a_filter))
     assert "filter" not in painted.half and "filter_1" not in painted.half
+
+
+@pytest.mark.unit
+def test_tensorflows_ssim_computes_its_filter_and_its_gradients_filter_too():
+    def build():
+        x = tf.placeholder(tf.float32, [2, 16, 16, 3])
+        kernel = tf.get_variable("kernel", [3, 3, 3, 3])
+        y = tf.sigmoid(tf.nn.conv2d(x, kernel, [1] * 4, "SAME", name="h"))
+        tf.gradients(tf.reduce_mean(tf.image.ssim(y, x, 1.0)), kernel)
+
+    before = built(build)
+    filters = of_op(before, "DepthwiseConv2dNative")
+    filters += of_op(before, "DepthwiseConv2dNativeBackpropInput")
+    painted = decide(before, compute_dtype="bfloat16")
+    assert len(filters) >= 6 and painted.half.isdisjoint(node.name for node in filters)
+    assert "h" in painted.half
 
 
 def by_moments(h):

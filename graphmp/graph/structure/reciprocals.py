@@ -7,22 +7,17 @@ bfloat16 kernel for that (seen in 1.15.5).
 
 from __future__ import annotations
 
-from typing import Any, Callable, Hashable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Hashable, Mapping, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state.state_kinds import kind
-from graphmp.policy.op_sets import MERGES, PLACEHOLDERS, SHAPE_OPS, SWITCHES
+from graphmp.graph.structure.made_of_constants import Look, made_of_constants
 
 NO_RECIPROCAL = (
     "TensorFlow 1.15's optimizer of graphs makes a Reciprocal of a division by a constant, for"
     " which its CPU has no kernel of bfloat16"
 )
 _DIVISIONS = frozenset(("Div", "RealDiv"))
-_CONSTANT = SHAPE_OPS | {"Const", "OnesLike", "ZerosLike"}  # of a shape, which may be known
-_CHANGING = PLACEHOLDERS | SWITCHES | MERGES
-
-Look = Callable[[Any], Optional[Tuple[str, Sequence[Hashable]]]]
 
 
 def becomes_reciprocal(
@@ -37,7 +32,7 @@ def becomes_reciprocal(
         look: returns the op's type and the inputs behind an input; None if they are unknown.
     """
     is_old = compute_dtype == "bfloat16" and tf.__version__.startswith("1.")
-    return is_old and op_type in _DIVISIONS and _is_constant(inputs[1], look)
+    return is_old and op_type in _DIVISIONS and made_of_constants(inputs[1], look)
 
 
 def in_body(nodes: Mapping[str, tf.NodeDef]) -> Look:
@@ -50,18 +45,3 @@ def in_body(nodes: Mapping[str, tf.NodeDef]) -> Look:
         return node.op, [each for each in node.input if not each.startswith("^")]
 
     return look
-
-
-def _is_constant(divisor: Hashable, look: Look) -> bool:
-    waiting: List[Hashable] = [divisor]
-    seen: Set[Hashable] = set()
-    while waiting:
-        place = waiting.pop()
-        op_type, inputs = look(place) or ("", ())
-        if op_type in _CONSTANT or place in seen:
-            continue
-        if not inputs or op_type in _CHANGING or kind(op_type) == "random":
-            return False
-        seen.add(place)
-        waiting.extend(inputs)
-    return True
