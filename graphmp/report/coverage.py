@@ -15,7 +15,7 @@ from graphmp.report.record import Record
 _MOST_REASONS = 2
 _OUTSIDE = "made outside the build function, or fed by what does not come through its arguments"
 _SLOWER = "slower than in float32, casts included, by the times of --costs"
-_UNCALLED = "in a function that an input pipeline uses, or that nothing calls"
+_PIPELINE = "in a function that an input pipeline or another op uses"
 
 
 def left_in_float32(graph_def: Any, record: Record) -> Dict[str, str]:
@@ -25,7 +25,7 @@ def left_in_float32(graph_def: Any, record: Record) -> Dict[str, str]:
     """
     noted = {in_body(body, node): why for body, node, why in record.float32 or ()}
     noted.update(record.left)
-    other = _OUTSIDE if record.float32 is None else _UNCALLED
+    other = _OUTSIDE if record.float32 is None else _PIPELINE
     return {
         name: noted[name].text if name in noted else other
         for name in facts.left_in_float32(graph_def)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Counter, Dict, Iterable, Mapping
+from typing import Any, Counter, Dict, Iterable, Mapping, Tuple
 
 from graphmp.compare.review.coverage import Counts, count
 from graphmp.graph.io.stored import StoredGraphDef
+from graphmp.graph.structure.functions import unused_functions
 from graphmp.naming import in_body
 from graphmp.once import remembered
 from graphmp.policy.dtypes import FLOAT32, compute_dtype
 from graphmp.policy.policy import tensor_core_ops
 
 
-def nodes_of(graph_def: Any) -> Iterable[Any]:
-    """All nodes, those of functions included."""
-    yield from graph_def.node
+def _bodies(graph_def: Any) -> Iterable[Tuple[str, Iterable[Any]]]:
+    """The nodes of the main graph, named "", and of each function that something uses."""
+    unused = unused_functions(graph_def)
+    yield "", graph_def.node
     for function in graph_def.library.function:
-        yield from function.node_def
+        if function.signature.name not in unused:
+            yield function.signature.name, function.node_def
+
+
+def nodes_of(graph_def: Any) -> Iterable[Any]:
+    """All nodes, those of functions that something uses included."""
+    return (node for _, nodes in _bodies(graph_def) for node in nodes)
 
 
 def counts(graph_def: Any) -> Counts:
@@ -62,12 +70,9 @@ def computed_in(dtype: str, cover: Mapping[str, int]) -> int:
 def left_in_float32(graph_def: Any) -> list:
     """Paths of matmuls, convolutions and RNN kernels that compute in float32."""
     worth = set(tensor_core_ops())
-    bodies = [("", graph_def.node)] + [
-        (f.signature.name, f.node_def) for f in graph_def.library.function
-    ]
     return [
         in_body(body, node.name)
-        for body, nodes in bodies
+        for body, nodes in _bodies(graph_def)
         for node in nodes
         if node.op in worth and compute_dtype(node) == FLOAT32
     ]

@@ -3,8 +3,9 @@
 1. A constant with |c| > 65504, or c != 0 and |c| < 2^-24 (float16; bfloat16 has float32's range):
    `Mul(mask, -1e9)`, `Add(x, 1e-12)` stay float32. The constant is followed through ops that pass
    values on. A matmul or convolution is only kept by overflow, or if all nonzero values would
-   become zero: a small weight among others does no harm. Neither may the reciprocal of a constant
-   divisor be larger: TensorFlow multiplies by it.
+   become zero: a small weight among others does no harm. A multiple of a constant that overflows,
+   or a sum with it, may overflow as well: matmuls that read it stay float32, those of gradients
+   too. Neither may the reciprocal of a constant divisor be larger: TensorFlow multiplies by it.
 2. A count computed from shapes (`Cast(Prod(Shape(x)))`, the divisor of means) may be any size: ops
    that use it stay float32, unless static shapes show that it fits.
 3. Nodes that overflowed in an audit (`--ranges`) stay float32, and so do their consumers.
@@ -20,7 +21,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.structure.values import float32_values
 from graphmp.policy.dtypes import INT32, INT64
 from graphmp.policy.formats import FORMATS
-from graphmp.policy.op_sets import SHAPE_OPS
+from graphmp.policy.op_sets import SHAPE_OPS, SUMS
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import RANGE_GUARD, Reason
 from graphmp.policy.traits import DIVIDES_BY_RECIPROCAL, FORGETS_VALUES, KEEPS_VALUES
@@ -65,9 +66,10 @@ def guarded(
             if fit is not None:
                 words = "%s holds %g, which %s can't" % (name, fit.value, compute_dtype)
                 reason = Reason(RANGE_GUARD, words, name)
-                found.update(
-                    (unit, reason) for unit in _users(graph, name, policy, fit) if unit not in found
-                )
+                units = [*_users(graph, name, policy, fit)]
+                if abs(fit.value) > 1:
+                    units += _products_of_results(graph, name, policy)
+                found.update((unit, reason) for unit in units if unit not in found)
             for unit, reason in _divided_by(graph, name, compute_dtype):
                 found.setdefault(unit, reason)
         elif (
@@ -151,6 +153,17 @@ def _users(graph: TypedGraph, constant: str, policy: Policy, fit: Misfit) -> Ite
             if op in KEEPS_VALUES:
                 seen.add(consumer.node)
                 waiting.append(consumer.node)
+
+
+def _products_of_results(graph: TypedGraph, constant: str, policy: Policy) -> Iterator[int]:
+    """Units of matmuls and convolutions that read multiples of a constant, or sums with it."""
+    nodes = graph.view.nodes
+    hands_on = SUMS | KEEPS_VALUES | {"Mul", "Sub"}
+    behind = graph.view.followed([constant], lambda name: nodes[name].op in hands_on | {"Const"})
+    for name in behind - {constant}:
+        for consumer in graph.view.consumers(name):
+            if nodes[consumer.node].op in policy.allow and graph.reader(consumer) >= 0:
+                yield graph.reader(consumer)
 
 
 def _divided_by(

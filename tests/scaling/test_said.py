@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -245,6 +247,29 @@ def test_gradients_inside_a_loss_and_in_float32_are_not_said_to_be_unscaled():
 
     for build in (penalised, beside(float32)):
         assert said(built(build), "GMP110") == []
+
+
+@pytest.mark.parametrize("is_staged", [False, True])
+def test_gradients_out_of_a_queue_are_said_to_be_unscaled(is_staged):
+    """They are put in by another run: no gradient code leads to the update."""
+    staging_area = importlib.import_module("tensorflow.python.ops.data_flow_ops").StagingArea
+
+    def build():
+        w = tf.get_variable("w", (12, 12))
+        (gradient,) = tf.gradients(square(tf.matmul(vectors(), w)), w)
+        if is_staged:
+            held = staging_area([tf.float32], [w.shape])
+            held.put([gradient])
+            (taken,) = held.get()
+        else:
+            held = tf.FIFOQueue(4, [tf.float32], shapes=[w.shape])
+            held.enqueue([gradient])
+            taken = held.dequeue()
+        sgd().apply_gradients([(taken, w)], name="train")
+
+    (row,) = [row for row in said(built(build), "GMP110") if "ApplyGradient" in row["node"]]
+    assert "comes out of a queue (1 such updates)" in str(row)
+    assert "--gradient_scope" not in str(row)
 
 
 def test_gradients_that_are_only_fetched_are_no_training():

@@ -6,8 +6,9 @@ reasons, and the owner of a clip come from the report of the conversion; empty w
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
+from graphmp.compare.changes import BodyPair
 from graphmp.compare.model import Comparison
 from graphmp.compare.review.coverage import Coverage, coverage
 from graphmp.compare.review.flow import Flow, flows
@@ -130,17 +131,23 @@ class Summary(NamedTuple):
         return self.coverage.dtype or asked or "float32"
 
 
-def summarise(diff: Comparison, work: Dict[str, Work], is_write: Callable[[str], bool]) -> Summary:
+def summarise(
+    diff: Comparison,
+    bodies: Sequence[BodyPair],
+    work: Dict[str, Work],
+    is_write: Callable[[str], bool],
+) -> Summary:
     """The summary of a comparison.
 
     Args:
         diff: the comparison, with its graphs.
+        bodies: its bodies, without functions that nothing uses.
         work: the bytes that the ops of the converted graph move, by path.
         is_write: whether a node of the converted graph changes state.
     """
     assert diff.graphs is not None
     before, after = diff.graphs
-    counted = coverage(diff.bodies)
+    counted = coverage(bodies)
     return Summary(
         names=diff.names,
         nodes=(len(before.graph_def.node), len(after.graph_def.node)),

@@ -1,12 +1,13 @@
 """Functions of a library that are rewritten inside: those that the graph calls.
 
 Their signatures don't change. A function that an input pipeline or another op uses too keeps its
-body: `tf.data` stays float32.
+body: `tf.data` stays float32. What nothing uses never runs: TensorFlow leaves a `tf.function` or a
+branch in the library when `tf.gradients` replaces it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, List, Set
+from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -17,19 +18,48 @@ from graphmp.policy.op_sets import CALLS
 
 def called_functions(graph_def: tf.GraphDef) -> List[str]:
     """Names of the functions to rewrite, in the order of the library."""
-    bodies = {function.signature.name: function.node_def for function in graph_def.library.function}
+    bodies = _bodies(graph_def)
     if not bodies:
         return []
-    gradients = {
+    gradients = _gradients(graph_def, bodies)
+    called = _reached(graph_def.node, bodies, gradients, True)
+    elsewhere = _elsewhere(graph_def, called, bodies, gradients)
+    return [name for name in bodies if name in called - elsewhere]
+
+
+def unused_functions(graph_def: tf.GraphDef) -> Set[str]:
+    """Names of the functions that nothing in the graph uses."""
+    bodies = _bodies(graph_def)
+    if not bodies:
+        return set()
+    gradients = _gradients(graph_def, bodies)
+    called = _reached(graph_def.node, bodies, gradients, True)
+    return set(bodies) - called - _elsewhere(graph_def, called, bodies, gradients)
+
+
+def _elsewhere(
+    graph_def: tf.GraphDef,
+    called: AbstractSet[str],
+    bodies: Dict[str, Any],
+    gradients: Dict[str, str],
+) -> Set[str]:
+    """Functions that the graph, or a function that it calls, uses otherwise than by a call."""
+    users = [graph_def.node, *(bodies[name] for name in called)]
+    return set().union(*(_reached(nodes, bodies, gradients, False) for nodes in users))
+
+
+def _bodies(graph_def: tf.GraphDef) -> Dict[str, Any]:
+    """The nodes of each function of the library."""
+    return {function.signature.name: function.node_def for function in graph_def.library.function}
+
+
+def _gradients(graph_def: tf.GraphDef, bodies: Dict[str, Any]) -> Dict[str, str]:
+    """The functions that have a gradient function in the library, with that."""
+    return {
         row.function_name: row.gradient_func
         for row in graph_def.library.gradient
         if row.gradient_func in bodies
     }
-    called = _reached(graph_def.node, bodies, gradients, True)
-    elsewhere: Set[str] = set()
-    for nodes in [graph_def.node] + [bodies[name] for name in called]:
-        elsewhere |= _reached(nodes, bodies, gradients, False)
-    return [name for name in bodies if name in called - elsewhere]
 
 
 def _reached(

@@ -7,6 +7,7 @@ from typing import AbstractSet, Dict, Iterator, Sequence
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
+from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.gradient_record import RecordedCall
 from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.scaling.losses.directions import Direction, directions
@@ -180,9 +181,28 @@ def _unscaled_updates(
         for name in _kernels(graph)
         if name not in served and (chosen is None or name in chosen)
     ]
-    if left and not config.names_gradients:
+    queued = [name for name in left if _is_queued(graph, name)]
+    if queued:
+        text = (
+            "its gradient comes out of a queue (%d such updates): it is neither scaled nor checked;"
+            " --compute_dtype=bfloat16 has the range of float32"
+        )
+        yield warning("GMP110", queued[0], text % len(queued))
+    elif left and not config.names_gradients:
         text = (
             "no gradient code was found for it (%d such updates): its gradient is neither scaled"
             " nor checked; --gradient_scope names that"
         )
         yield warning("GMP110", left[0], text % len(left))
+
+
+def _is_queued(graph: TrainingGraph, update: str) -> bool:
+    """Whether an update depends on a queue or a staging area into which gradients are put."""
+    behind = graph.view.descendants(graph.gradients, control=False)
+    before = graph.view.ancestors([update], control=False)
+    put, taken = ([name for name in names if _is_queue(graph, name)] for names in (behind, before))
+    return bool(put and taken)
+
+
+def _is_queue(graph: TrainingGraph, name: str) -> bool:
+    return kind(graph.view.nodes[name].op) == "queue"

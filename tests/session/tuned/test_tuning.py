@@ -557,7 +557,7 @@ def test_a_folder_that_is_known_too_late_is_said(graph, monkeypatch, tmp_path, l
     build()
     measured(monkeypatch, COSTS["placed by times"])
     said = []
-    monkeypatch.setattr(LiveGraph, "kept", lambda live, text: said.append(text))
+    monkeypatch.setattr(LiveGraph, "kept", lambda live, text, is_written: said.append(text))
     saver, model = tf.train.Saver(), str(tmp_path / "model")
     with graphmp.Session(graph=graph, tune=True, config=AS_WRITTEN) as session:
         Clock(known_live_graph(graph).tuning, {FLOAT32: 1.0, BYTES: 2.0, TUNED: 0.5, HALF: 9.0})
@@ -569,6 +569,17 @@ def test_a_folder_that_is_known_too_late_is_said(graph, monkeypatch, tmp_path, l
     (text,) = said
     assert text.startswith("the next run takes what was measured from %s" % tmp_path)
     assert ("if it restores a checkpoint there before it trains" in text) == late
+
+
+def test_a_file_that_cannot_be_written_is_said(graph, monkeypatch, tmp_path):
+    build()
+    measured(monkeypatch, COSTS["placed by times"])
+    path = str(tmp_path / "missing" / "kept.costs")
+    with pytest.warns(RuntimeWarning, match="GMP004.*missing"):
+        with graphmp.Session(graph=graph, tune=path, config=AS_WRITTEN) as session:
+            Clock(known_live_graph(graph).tuning, {FLOAT32: 1.0, BYTES: 2.0, TUNED: 0.5, HALF: 9.0})
+            session.run("init")
+            losses(session, 54)
 
 
 def test_a_file_with_regions_is_used_with_them(monkeypatch, tmp_path):
