@@ -35,3 +35,20 @@ def test_batch_normalization_on_a_gpu(fused, said):
     lines = list(summary(conversion.diff(), [], "nothing"))
     known = said if tf.__version__ > "2" else []
     assert [line for line in lines if line.startswith("on a GPU")] == known
+
+
+def frozen():
+    tf.matmul(tf.placeholder(tf.float32, [16, 16]), tf.ones([16, 16]))
+
+
+@pytest.mark.parametrize(
+    "model, said",
+    [
+        (frozen, "no float32 variable"),
+        (lambda: net(True), "12 of 12 float32, names unchanged; float32 checkpoints load"),
+    ],
+)
+def test_variables(model, said):
+    conversion = graphmp.convert(built(model), compute_dtype="float16")
+    lines = list(summary(conversion.diff(), [], "nothing"))
+    assert "variables    " + said in lines

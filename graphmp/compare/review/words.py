@@ -182,7 +182,8 @@ def _variables(summary: Summary) -> str:
         "variables", "%s of %s float32" % (_n(summary.variables[1]), _n(summary.variables[0]))
     )
     if "variables" not in failed and "checkpoint" not in failed:
-        return kept + ", names unchanged; float32 checkpoints load"
+        loads = ", names unchanged; float32 checkpoints load"
+        return kept + loads if summary.variables[0] else "no float32 variable"
     return "; ".join(
         filter(
             None, (kept, failed.get("checkpoint") and "in checkpoints %s" % failed["checkpoint"])
