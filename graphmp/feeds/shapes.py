@@ -231,6 +231,17 @@ def _unpacked(shapes: Shapes, use: ValueUse) -> Shape:
     return (*part[:axis], use.node.attr["num"].i, *part[axis:])
 
 
+def _split(shapes: Shapes, use: ValueUse) -> Shape:
+    """SplitV: along its axis the sum of the sizes of its parts, as of flattened parameters."""
+    sizes, axis = (
+        constant(shapes.view.nodes[port.node]) for port in shapes.view.inputs(use.node.name)[1:3]
+    )
+    if sizes is None or axis is None or (sizes < 0).any():
+        return None
+    before, after = (int(axis), 0) if axis >= 0 else (0, -int(axis) - 1)
+    return (*(None,) * before, int(sizes.sum()), *(None,) * after)
+
+
 def _scattered(shapes: Shapes, use: ValueUse) -> Shape:
     """TensorArrayScatter: the elements of an array, which loops read."""
     parts = [shapes.element(port) for port in read_from_array(shapes.view, use.node.name)]
@@ -270,6 +281,7 @@ _HINTS: Dict[Tuple[str, int], Callable[[Shapes, ValueUse], Shape]] = {
     ("GatherV2", 0): _reduced,
     ("Reshape", 0): _result,
     ("Shape", 0): _measured,
+    ("SplitV", 0): _split,
     ("StridedSlice", 0): _sliced,
     ("Unpack", 0): _unpacked,
 }

@@ -65,7 +65,8 @@ SOURCES: Dict[str, str] = {
 def sources(view: GraphView, targets: Iterable[str]) -> List[str]:
     """The nodes that bring data from outside into a run of `targets`, in the order of the graph.
 
-    Ancestors of a source aren't examined: if a queue's output is fed, the queue isn't filled.
+    Ancestors of a source aren't examined: if a queue's output is fed, the queue isn't filled. Those
+    of a Python function are: it may change gradients, which a conversion looks at before.
     """
     run = needed(view, targets)
     return [name for name, node in view.nodes.items() if name in run and is_source(node)]
@@ -75,7 +76,7 @@ def needed(view: GraphView, targets: Iterable[str]) -> Set[str]:
     """The nodes that a run of `targets` needs, up to the sources, by data and control."""
 
     def before(name: str) -> List[str]:
-        if is_source(view.nodes[name]):
+        if is_source(view.nodes[name]) and not is_python(view.nodes[name]):
             return []
         return [port.node for port in view.inputs(name)] + list(view.controls(name))
 

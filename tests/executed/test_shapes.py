@@ -68,6 +68,23 @@ def test_branches_that_exclude_each_other(taken):
     assert (found["skips when run"], found["agrees in half"]) == ("proved", "not applicable")
 
 
+def test_gradients_that_a_python_function_averages():
+    """As between processes: the function is fed, what is behind it is computed all the same."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [None, 8], "x")
+        first, second = (tf.get_variable(name, [8, 8], use_resource=False) for name in "ab")
+        loss = tf.reduce_mean(tf.square(tf.matmul(tf.nn.relu(tf.matmul(x, first)), second)))
+        flat = tf.concat(
+            [tf.reshape(each, [-1]) for each in tf.gradients(loss, [first, second])], 0
+        )
+        parts = tf.split(tf.py_func(lambda value: value, [flat], tf.float32), [64, 64])
+        averaged = [(tf.reshape(part, [8, 8]), v) for part, v in zip(parts, (first, second))]
+        tf.train.AdamOptimizer().apply_gradients(averaged, name="train")
+        conversion = graphmp.convert(tf.train.export_meta_graph(graph=graph))
+    found, still = verdicts(conversion.original, conversion.meta_graph, conversion.report)
+    assert still == {} and found["same steps"] == found["skips when run"] == "proved"
+
+
 def test_a_graph_that_was_left_as_it_is():
     """A model in float64 is not converted, and claims no loss scale that could be missing."""
     with tf.Graph().as_default() as graph:
