@@ -161,7 +161,7 @@ import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()
 x = tf.placeholder(tf.float32, [4, 8], "x")
 predicted = tf.matmul(x, tf.get_variable("w", [8, 1]))
-loss = tf.reduce_sum(tf.square(predicted - 1e5), name="loss")
+loss = tf.reduce_sum(tf.square(predicted - tf.square(316.0)), name="loss")
 train = tf.train.GradientDescentOptimizer(1e-6).minimize(loss, name="train")
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
