@@ -66,7 +66,9 @@ class GradientFacts:
         if not forward:
             return False
         axes = view.inputs(name)[1]
-        constants = [port for port in view.inputs(forward) if port.node not in self._graph.varying]
+        constants = [
+            port for port in view.inputs(forward) if port.node not in self._graph.with_gradients
+        ]
         if (
             view.nodes[axes.node].op == "BroadcastGradientArgs"
         ):  # its outputs are in the order of the operands

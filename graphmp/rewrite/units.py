@@ -17,6 +17,7 @@ from graphmp.graph.shapes.shapes import records_shapes
 from graphmp.graph.shapes.trip_counts import Counts, trip_counts, trips
 from graphmp.graph.state import late_reads
 from graphmp.graph.state.devices import Places
+from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.view import Consumer, GraphView, Port
@@ -188,19 +189,28 @@ class TypedGraph:
 
     @once
     def varying(self) -> AbstractSet[str]:
-        """Nodes that depend on a variable's value, or a floating-point placeholder's.
+        """Nodes that depend on data, a variable's value or random numbers.
 
-        The others are made of constants, shapes, random numbers and a dropout's probability.
+        The others are made of constants, shapes and a dropout's probability.
         """
-        fixed = probabilities(self.view)
-        sources = [
+        random = [name for name, node in self.view.nodes.items() if kind(node.op) == "random"]
+        return self._depending([*self._sources(), *random])
+
+    @once
+    def with_gradients(self) -> AbstractSet[str]:
+        """Nodes that depend on a variable or floating-point data, and so may have gradients."""
+        return self._depending([name for name in self._sources() if self._gives_floats(name)])
+
+    def _sources(self) -> List[str]:
+        """Nodes that read nothing, except constants and a dropout's probability."""
+        view, fixed = self.view, probabilities(self.view)
+        return [
             name
-            for name, node in self.view.nodes.items()
-            if not self.view.inputs(name)
-            and node.op != "Const"
-            and name not in fixed
-            and self._gives_floats(name)
+            for name, node in view.nodes.items()
+            if not view.inputs(name) and node.op != "Const" and name not in fixed
         ]
+
+    def _depending(self, sources: Sequence[str]) -> AbstractSet[str]:
         return self.view.followed(
             sources, lambda name: self.view.nodes[name].op not in FORGETS_VALUES
         )

@@ -95,6 +95,12 @@ def correlation(h):
     return h[:, :8] * (mean(a * b) - mean(a) * mean(b)) / tf.sqrt(spreads + 1e-6)
 
 
+def with_bytes(h):
+    """A covariance with data that comes as integers."""
+    a, b = h + 5.0, tf.cast(tf.placeholder(tf.uint8, [32, 16]), tf.float32)
+    return a / tf.sqrt(tf.abs(mean(a * b) - mean(a) * mean(b)) + 1.0)
+
+
 def distances(h):
     a = h + 4.0
     norms = tf.reduce_sum(a * a, 1, keepdims=True)
@@ -134,7 +140,7 @@ def test_values_are_float32s(idiom, compute_dtype):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("idiom", PRODUCTS)
+@pytest.mark.parametrize("idiom", [*PRODUCTS, with_bytes])
 def test_both_terms_are_float32_from_what_they_share(idiom):
     painted = decide(between(idiom), compute_dtype="bfloat16")
     words = "a small difference of large terms"
