@@ -98,7 +98,7 @@ def correlation(h):
 def with_bytes(h):
     """A covariance with data that comes as integers."""
     a, b = h + 5.0, tf.cast(tf.placeholder(tf.uint8, [32, 16]), tf.float32)
-    return a / tf.sqrt(tf.abs(mean(a * b) - mean(a) * mean(b)) + 1.0)
+    return a / tf.sqrt(tf.abs(mean(a * b) - mean(a) * mean(b)) + 1e-3)
 
 
 def distances(h):
