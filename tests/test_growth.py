@@ -66,6 +66,15 @@ def conditionals(layers):
     tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(h - x)))
 
 
+def masked(layers):
+    """Masks of a constant that float16 can't hold, added one after the other."""
+    x = h = tf.placeholder(tf.float32, [8, 16])
+    for number in range(10 * layers):
+        h += -1e9 * tf.placeholder(tf.float32, [8, 16], "mask%d" % number)
+    loss = tf.reduce_mean(tf.square(tf.matmul(h, tf.get_variable("w", [16, 16])) - x))
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+
 def assigned_anew(layers):
     """A rate assigned by a new op in each step, as a script does that calls tf.assign in a loop."""
     x = tf.placeholder(tf.float32, [8, 16])
@@ -142,6 +151,7 @@ def grown(build, sizes, use_resource):
     [
         (normalised, (1, 2, 3)),
         (conditionals, (2, 4, 6)),
+        (masked, (1, 2, 3)),
         (assigned_anew, (1, 2, 3)),
         (savers, (1, 2, 3)),
     ],

@@ -52,6 +52,7 @@ def guarded(
     `overflowed` are nodes whose values overflowed in an audit.
     """
     found: Dict[int, Reason] = {}
+    followed: Set[str] = set()  # results of constants that overflow: each is followed once
     for name in sorted(overflowed & graph.view.nodes.keys()):
         reason = Reason(RANGE_GUARD, "%s overflowed in an audit" % name, name)
         readers = (graph.reader(consumer) for consumer in graph.view.consumers(name))
@@ -68,7 +69,7 @@ def guarded(
                 reason = Reason(RANGE_GUARD, words, name)
                 units = [*_users(graph, name, policy, fit)]
                 if abs(fit.value) > 1:
-                    units += _products_of_results(graph, name, policy)
+                    units += _products_of_results(graph, name, policy, followed)
                 found.update((unit, reason) for unit in units if unit not in found)
             for unit, reason in _divided_by(graph, name, compute_dtype):
                 found.setdefault(unit, reason)
@@ -155,11 +156,19 @@ def _users(graph: TypedGraph, constant: str, policy: Policy, fit: Misfit) -> Ite
                 waiting.append(consumer.node)
 
 
-def _products_of_results(graph: TypedGraph, constant: str, policy: Policy) -> Iterator[int]:
-    """Units of matmuls and convolutions that read multiples of a constant, or sums with it."""
+def _products_of_results(
+    graph: TypedGraph, constant: str, policy: Policy, followed: Set[str]
+) -> Iterator[int]:
+    """Units of matmuls and convolutions that read multiples of a constant, or sums with it.
+
+    `followed` are nodes that other such constants led to; those of this one are added.
+    """
     nodes = graph.view.nodes
-    hands_on = SUMS | KEEPS_VALUES | {"Mul", "Sub"}
-    behind = graph.view.followed([constant], lambda name: nodes[name].op in hands_on | {"Const"})
+    hands_on = SUMS | KEEPS_VALUES | {"Const", "Mul", "Sub"}
+    behind = graph.view.followed(
+        [constant], lambda name: name not in followed and nodes[name].op in hands_on
+    )
+    followed |= behind
     for name in behind - {constant}:
         for consumer in graph.view.consumers(name):
             if nodes[consumer.node].op in policy.allow and graph.reader(consumer) >= 0:

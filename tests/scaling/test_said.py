@@ -249,6 +249,20 @@ def test_gradients_inside_a_loss_and_in_float32_are_not_said_to_be_unscaled():
         assert said(built(build), "GMP110") == []
 
 
+def test_an_update_beside_one_out_of_a_queue_is_said_too():
+    def build():
+        w, other = tf.get_variable("w", (12, 12)), tf.get_variable("other", (12,))
+        (gradient,) = tf.gradients(square(tf.matmul(vectors(), w)), w)
+        held = tf.FIFOQueue(4, [tf.float32], shapes=[w.shape])
+        held.enqueue([gradient])
+        given = tf.placeholder(tf.float32, (12,))
+        sgd().apply_gradients([(held.dequeue(), w), (given, other)], name="train")
+
+    rows = [str(row) for row in said(built(build), "GMP110") if "ApplyGradient" in row["node"]]
+    assert ["out of a queue" in row for row in rows] == [True, False]
+    assert "no gradient code was found for it (1 such updates)" in rows[1]
+
+
 @pytest.mark.parametrize("is_staged", [False, True])
 def test_gradients_out_of_a_queue_are_said_to_be_unscaled(is_staged):
     """They are put in by another run: no gradient code leads to the update."""

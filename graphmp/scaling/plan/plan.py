@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Dict, Iterator, Sequence
+from typing import AbstractSet, Dict, Iterator, List, Sequence
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
@@ -181,14 +181,15 @@ def _unscaled_updates(
         for name in _kernels(graph)
         if name not in served and (chosen is None or name in chosen)
     ]
-    queued = [name for name in left if _is_queued(graph, name)]
+    queued = _queued(graph, left)
     if queued:
         text = (
             "its gradient comes out of a queue (%d such updates): it is neither scaled nor checked;"
             " --compute_dtype=bfloat16 has the range of float32"
         )
         yield warning("GMP110", queued[0], text % len(queued))
-    elif left and not config.names_gradients:
+    left = [name for name in left if name not in queued]
+    if left and not config.names_gradients:
         text = (
             "no gradient code was found for it (%d such updates): its gradient is neither scaled"
             " nor checked; --gradient_scope names that"
@@ -196,13 +197,11 @@ def _unscaled_updates(
         yield warning("GMP110", left[0], text % len(left))
 
 
-def _is_queued(graph: TrainingGraph, update: str) -> bool:
-    """Whether an update depends on a queue or a staging area into which gradients are put."""
-    behind = graph.view.descendants(graph.gradients, control=False)
-    before = graph.view.ancestors([update], control=False)
-    put, taken = ([name for name in names if _is_queue(graph, name)] for names in (behind, before))
-    return bool(put and taken)
-
-
-def _is_queue(graph: TrainingGraph, name: str) -> bool:
-    return kind(graph.view.nodes[name].op) == "queue"
+def _queued(graph: TrainingGraph, updates: Sequence[str]) -> List[str]:
+    """The updates that depend on a queue or staging area, if gradients are put into one."""
+    view = graph.view
+    queues = {name for name, node in view.nodes.items() if kind(node.op) == "queue"}
+    if not updates or queues.isdisjoint(view.descendants(graph.gradients, control=False)):
+        return []
+    behind = view.descendants(queues, control=False)
+    return [name for name in updates if name in behind]
