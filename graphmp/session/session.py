@@ -118,7 +118,7 @@ class _Says(Observer):
 def _convert_in(session: Any, settings: Config, tune: Union[bool, str]) -> None:
     live = _watched(session.graph, settings)
     if tune:
-        live.tune(runs.as_they_are, "" if tune is True else str(tune))
+        live.tune("" if tune is True else str(tune))
     _SESSIONS.add(session)
 
 
@@ -201,7 +201,7 @@ def convert_every_session(
         live = live_graph(session.graph, config, observer)
         live.debug = debug
         if tune:
-            live.tune(runs.as_they_are, tune_file)
+            live.tune(tune_file)
         return live
 
     sessions.configure(lambda given, target, graph: _with_config(given, target, config))

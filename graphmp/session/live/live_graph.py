@@ -15,6 +15,7 @@ from graphmp.graph.edit.mark import differing, read_session_mark
 from graphmp.rewrite.decisions import decided as placed
 from graphmp.rewrite.pipeline import Solver
 from graphmp.session.live.beside import counted_beside
+from graphmp.session.live.earlier_draws import EarlierDraws
 from graphmp.session.live.export import as_built, left_by_others
 from graphmp.session.live.later import followed
 from graphmp.session.live.live_conversion import LiveConversion, convert
@@ -28,7 +29,6 @@ from graphmp.session.live.summaries import with_scales
 from graphmp.session.training import trained_by_hand, trains, updates
 from graphmp.session.tuned.costs_file import CostsFile
 from graphmp.session.tuned.owner import Owner
-from graphmp.session.tuned.streams import Replay
 from graphmp.session.tuned.tuning import Tuning
 from graphmp.session.tuned.turn import Request, Turn
 from graphmp.session.tuned.verdict import Verdict
@@ -98,27 +98,29 @@ class LiveGraph(Owner):
         self._updates: Dict[Any, bool] = {}  # for each op that has run in a step
         self._savers: Dict[str, LateSavers] = {}  # for each variant
         self._restored = RestoredScales()
+        self._earlier_draws = EarlierDraws()
 
     @property
     def nodes(self) -> LiveNodes:
         """The graph's nodes, with their clones."""
         return _UNCONVERTED if self.converted is None else self.converted.nodes
 
-    def tune(self, replay: Replay, path: str = "") -> None:
+    def tune(self, path: str = "") -> None:
         """Train by turns from the first step on, and keep the faster type.
 
         No effect on a graph that has trained.
 
         Args:
-            replay: runs ops of a session as they are, with feeds.
             path: of the file that keeps what is measured; empty for one beside the checkpoints.
         """
         if self.tuning is None and not self.fate.converted:
-            self.tuning = Tuning(self, replay, CostsFile(path))
+            self.tuning = Tuning(self, CostsFile(path))
             self._runs = self.tuning.main
 
     def turn(self, request: Request) -> Turn:
         """The turn of a run that was prepared."""
+        if not self.fate.converted:
+            return self._earlier_draws.turn(request)
         if self.tuning is None or not self.alternates or self.converted is None:
             return Turn(self.converted)
         return self.tuning.turn(request)
@@ -144,6 +146,7 @@ class LiveGraph(Owner):
             self._runs = verdict.kept
             self._report(made._replace(nodes=kept.nodes))
         self._runs = verdict.kept
+        self._earlier_draws = EarlierDraws()
         self.observer.tuned(self, verdict)
 
     def kept(self, text: str, is_written: bool) -> None:
@@ -302,6 +305,8 @@ class LiveGraph(Owner):
         self._trains = {}  # what came late may read new clones
         if self.tuning is not None and self.alternates:
             self.tuning.begin(graph, made)
+        else:
+            self._earlier_draws = EarlierDraws()
 
     def convert_also(self, variant: str, config: Config, solve: Solver = placed) -> LiveConversion:
         return self._made(variant, config, False, solve)
@@ -332,6 +337,8 @@ class LiveGraph(Owner):
         )
         self._savers[variant] = LateSavers(graph, config, made.record, made.nodes)
         self._added |= made.nodes.added
+        if earlier is None:
+            self._earlier_draws.repeat(made.nodes.stand_ins.names)
         if variant == self._runs:
             beside = counted_beside(graph, trained, ops, config)
             made.record.warnings.extend(beside)

@@ -8,7 +8,6 @@ dtype, in NumPy.
 from __future__ import annotations
 
 import functools
-import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -16,6 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.live import as_list
 from graphmp.session.live import handed_out
+from graphmp.session.live.as_they_are import run_itself, runs_themselves
 from graphmp.session.live.errors import of_original
 from graphmp.session.live.gradient_values import Feeding
 from graphmp.session.live.live_graph import LiveGraph
@@ -56,7 +56,7 @@ class _MappedDoors:
     """
 
     def _find(self, session: Any) -> Optional[LiveGraph]:
-        if getattr(_AS_THEY_ARE, "on", False):
+        if runs_themselves():
             return None
         return next(
             (live for live in (find(session) for find in _FINDERS) if live is not None), None
@@ -188,18 +188,6 @@ class _MappedDoors:
 
 _FINDERS: List[Finder] = []
 _DOORS = _MappedDoors()
-_AS_THEY_ARE = threading.local()
-
-
-def as_they_are(session: Any, ops: List[Any], feeds: Dict[str, Any]) -> None:
-    """Run ops of a session themselves, not their clones.
-
-    Args:
-        session: the session.
-        ops: ops of its graph.
-        feeds: values by names of tensors.
-    """
-    _run_itself(session, ops, feeds)
 
 
 def _traced(
@@ -213,17 +201,8 @@ def _traced(
     """The values of some tensors; TensorFlow traces the run, with the given options else."""
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
     options.MergeFrom(given)
-    values: List[Any] = _run_itself(session, [ops, tensors], feeds, options, metadata)[1]
+    values: List[Any] = run_itself(session, [ops, tensors], feeds, options, metadata)[1]
     return values
-
-
-def _run_itself(session: Any, *args: Any) -> Any:
-    """Run as the session would without graphmp."""
-    _AS_THEY_ARE.on = True
-    try:
-        return session.run(*args)
-    finally:
-        _AS_THEY_ARE.on = False
 
 
 def _finished(
@@ -373,7 +352,7 @@ def _mapped(nodes: LiveNodes, item: Any) -> Any:
 
 def _number(session: Any) -> Callable[[Any], float]:
     """The value of a scalar tensor in a session."""
-    return lambda tensor: float(_run_itself(session, tensor))
+    return lambda tensor: float(run_itself(session, tensor))
 
 
 def _fed(session: Any, feeding: Feeding, feeds: Dict[Any, Any]) -> Dict[Any, Any]:

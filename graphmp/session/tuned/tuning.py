@@ -22,23 +22,19 @@ from typing import Any, Callable, Hashable, List, Optional, Sequence
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError, said
-from graphmp.graph.structure.branches import conditional
-from graphmp.graph.structure.frames import loop_depths
-from graphmp.graph.structure.view import GraphView
 from graphmp.rewrite.decisions import in_half
+from graphmp.session.live.draws import Draws, unfetchable
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.tuned import tracing
 from graphmp.session.tuned.costs_file import CostsFile
 from graphmp.session.tuned.measurement import Measurement, computes_in_half, differs
 from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.shared_shapes import SharedShapes
-from graphmp.session.tuned.streams import Draws, Replay
 from graphmp.session.tuned.tracing import Trace, Tracing
 from graphmp.session.tuned.turn import DrawingTurn, Request, TimedTurn, Turn
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, MOST_ROUNDS, MOST_STEPS, Turns, steps_of
 from graphmp.session.tuned.variant_streams import VariantStreams
 from graphmp.session.tuned.verdict import Verdict, in_words
-from graphmp.tf_hooks.internals import whole_graph_def
 from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED, Costs, Time
 
 Clock = Callable[[], float]
@@ -71,12 +67,11 @@ class Tuning:
         verdict: the result; None until there is one.
     """
 
-    def __init__(self, owner: Owner, replay: Replay, file: CostsFile):
+    def __init__(self, owner: Owner, file: CostsFile):
         """Nothing has been converted yet.
 
         Args:
             owner: the graph that is tuned.
-            replay: runs ops of a session as they are, with feeds.
             file: keeps what is measured.
         """
         self.now: Clock = time.perf_counter
@@ -85,7 +80,6 @@ class Tuning:
         self.measured: Optional[Costs] = None
         self.verdict: Optional[Verdict] = None
         self._owner = owner
-        self._replay = replay
         self._file = file
         self._earlier: Optional[Costs] = None  # of an earlier run
         self._kept_in_words = _KEPT
@@ -147,10 +141,8 @@ class Tuning:
             self._decide(Verdict(self.main, None, left, left=True))
             return
         self._spent, self._turns, self._tracing = self.steps, None, None
-        view = GraphView(whole_graph_def(graph))
-        looped = {name for name, depth in loop_depths(view).items() if depth}
-        hidden = frozenset(conditional(view) | looped)
-        self._streams = self._streams or VariantStreams(self._owner, graph, self._replay)
+        hidden = unfetchable(graph)
+        self._streams = self._streams or VariantStreams(self._owner, graph)
         self._streams.hide(hidden)
         clones = made.nodes.stand_ins.names.values()
         self._shapes = SharedShapes(graph, clones, made.nodes.added, hidden)

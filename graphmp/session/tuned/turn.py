@@ -7,10 +7,10 @@ from typing import Any, Callable, Hashable, List, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.session.live.draws import Draws
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.session.live.run_key import RunKey
-from graphmp.session.tuned.streams import Draws
 
 _UNCONVERTED = unconverted()
 
@@ -86,7 +86,7 @@ class Turn:
 
 
 class DrawingTurn(Turn):
-    """A run while its graph is being tuned, whose random numbers the other variants will draw."""
+    """A run whose random numbers other variants will draw too."""
 
     def __init__(
         self,

@@ -7,8 +7,9 @@ from typing import AbstractSet, Any, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.session.live.draws import Draws
 from graphmp.session.tuned.owner import Owner
-from graphmp.session.tuned.streams import Draws, RandomStreams, Replay
+from graphmp.session.tuned.streams import RandomStreams
 from graphmp.session.tuned.turn import Request, nodes_of
 from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED
 
@@ -16,16 +17,14 @@ from graphmp.tuning.costs import BYTES, FLOAT32, HALF, TUNED
 class VariantStreams:
     """The random streams of a live graph's own nodes and of its conversions."""
 
-    def __init__(self, owner: Owner, graph: Any, replay: Replay):
+    def __init__(self, owner: Owner, graph: Any):
         """Nothing has been drawn.
 
         Args:
             owner: has the conversions.
             graph: the tf.Graph.
-            replay: runs ops of a session as they are, with feeds.
         """
         self._owner = owner
-        self._replay = replay
         self._streams = RandomStreams(graph)
         self._hidden: AbstractSet[str] = frozenset()
         self._known: Tuple[Any, ...] = ()  # the clones that the streams know
@@ -42,7 +41,7 @@ class VariantStreams:
             self._known = clones
             names = {name: stand_ins.names for name, stand_ins in variants.items()}
             self._streams.set_variants(names, self._hidden)
-        self._streams.catch_up(session, variant, self._replay)
+        self._streams.catch_up(session, variant)
 
     def draws(self, request: Request, variant: str) -> Draws:
         """The random numbers that a run by a variant that has caught up draws."""
@@ -63,7 +62,7 @@ class VariantStreams:
         """Draw in each session what the other variants have drawn: only this one runs now."""
         for session in self._streams.sessions():
             with contextlib.suppress(RuntimeError, tf.errors.OpError):  # the session is closed
-                self._streams.catch_up(session, variant, self._replay)
+                self._streams.catch_up(session, variant)
 
     def _nodes(self, variant: str) -> Any:
         return nodes_of(self._owner.variants.get(variant))
