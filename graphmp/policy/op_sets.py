@@ -87,3 +87,19 @@ ARRAY_READS = frozenset(
     for version in (2, 3)
 )
 EMPTY_LISTS = frozenset(("EmptyTensorList", "TensorListReserve"))  # a TensorList of no values yet
+
+# What goes on without an edge, to another run or thread: ops that put values into a container and
+# take them out. The container's handle is in slot 0; a staging area has none, but a name.
+ACCUMULATOR_PUSHES = frozenset(
+    "%sAccumulatorApplyGradient" % form for form in ("", "Resource", "Sparse")
+)
+ACCUMULATOR_TAKES = frozenset(
+    "%sAccumulatorTakeGradient" % form for form in ("", "Resource", "Sparse")
+)
+ENQUEUES = frozenset(
+    "QueueEnqueue%s%s" % (many, form) for many in ("", "Many") for form in ("", "V2")
+)
+DEQUEUES = frozenset(
+    "QueueDequeue%s%s" % (many, form) for many in ("", "Many", "UpTo") for form in ("", "V2")
+)
+STAGES, UNSTAGES = frozenset(("Stage",)), frozenset(("StagePeek", "Unstage"))

@@ -175,10 +175,14 @@ class Skips:
                     self.faults.append(Fault(name, "%s gradients that it takes" % what))
 
     def _look_at_scales(self) -> None:
-        """Check that writes of a scale's gradients depend on the scale's own flag."""
+        """Check that writes of a scale's gradients depend on the scale's own flag.
+
+        Not what takes them out of a queue where that flag doesn't look at them.
+        """
         for scale in self._scales.dynamic:
             starts = {port for port, scales in self._body.sources.items() if scale.name in scales}
-            takes = self._reached(starts, self._body.sources.keys() - starts)
+            apart = self._body.ways.arrivals - scale.checked
+            takes = self._reached(starts, (self._body.sources.keys() - starts) | apart)
             for name in self._writes:
                 if (
                     name in takes

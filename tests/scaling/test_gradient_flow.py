@@ -124,8 +124,14 @@ def test_a_fetched_gradient_may_be_shown_besides():
 
 @pytest.mark.parametrize(
     "name, fetched, arrivals",
-    [("plain", False, 0), ("accumulators", False, 4), ("fed_back", True, 4)]
-)  # fmt: skip
+    [
+        ("plain", False, 0),
+        ("accumulators", False, 4),
+        ("queued", False, 4),
+        ("staged", False, 4),
+        ("fed_back", True, 4),
+    ],
+)
 def test_gradients_that_leave_the_graph_are_told_from_those_that_wait_in_it(
     name, fetched, arrivals
 ):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -249,41 +247,43 @@ def test_gradients_inside_a_loss_and_in_float32_are_not_said_to_be_unscaled():
         assert said(built(build), "GMP110") == []
 
 
-def test_an_update_beside_one_out_of_a_queue_is_said_too():
+def test_an_update_beside_one_out_of_a_barrier_is_said_too():
+    """A barrier's elements have keys: what comes out of it isn't followed."""
+
     def build():
         w, other = tf.get_variable("w", (12, 12)), tf.get_variable("other", (12,))
         (gradient,) = tf.gradients(square(tf.matmul(vectors(), w)), w)
-        held = tf.FIFOQueue(4, [tf.float32], shapes=[w.shape])
-        held.enqueue([gradient])
+        barrier = tf.raw_ops.Barrier(component_types=[tf.float32], shapes=[w.shape])
+        keys, rows = tf.constant(["w"]), tf.expand_dims(gradient, 0)
+        tf.raw_ops.BarrierInsertMany(handle=barrier, keys=keys, values=rows, component_index=0)
+        taken = tf.raw_ops.BarrierTakeMany(
+            handle=barrier, num_elements=1, component_types=[tf.float32]
+        )
+        held = tf.reshape(taken.values[0], (12, 12))
         given = tf.placeholder(tf.float32, (12,))
-        sgd().apply_gradients([(held.dequeue(), w), (given, other)], name="train")
+        sgd().apply_gradients([(held, w), (given, other)], name="train")
 
-    rows = [str(row) for row in said(built(build), "GMP110") if "ApplyGradient" in row["node"]]
-    assert ["out of a queue" in row for row in rows] == [True, False]
-    assert "no gradient code was found for it (1 such updates)" in rows[1]
+    rows = [row for row in said(built(build), "GMP110") if "ApplyGradient" in row["node"]]
+    assert ["out of a queue (1 such updates)" in str(row) for row in rows] == [True, False]
+    assert "--gradient_scope" not in str(rows[0])
+    assert "no gradient code was found for it (1 such updates)" in str(rows[1])
 
 
-@pytest.mark.parametrize("is_staged", [False, True])
-def test_gradients_out_of_a_queue_are_said_to_be_unscaled(is_staged):
-    """They are put in by another run: no gradient code leads to the update."""
-    staging_area = importlib.import_module("tensorflow.python.ops.data_flow_ops").StagingArea
+def test_what_is_not_clipped_beside_other_gradients_is_said():
+    """Of one loss's gradients some update at once, others when they come out of a queue."""
 
     def build():
-        w = tf.get_variable("w", (12, 12))
-        (gradient,) = tf.gradients(square(tf.matmul(vectors(), w)), w)
-        if is_staged:
-            held = staging_area([tf.float32], [w.shape])
-            held.put([gradient])
-            (taken,) = held.get()
-        else:
-            held = tf.FIFOQueue(4, [tf.float32], shapes=[w.shape])
-            held.enqueue([gradient])
-            taken = held.dequeue()
-        sgd().apply_gradients([(taken, w)], name="train")
+        v, w = tf.get_variable("v", (12, 12)), tf.get_variable("w", (12, 12))
+        of_v, of_w = tf.gradients(square(tf.matmul(tf.matmul(vectors(), v), w)), [v, w])
+        queue = tf.FIFOQueue(9, [tf.float32], [w.shape])
+        queue.enqueue([of_w])
+        sgd().apply_gradients([(of_v, v)], name="train")
+        sgd().apply_gradients([(queue.dequeue(), w)], name="late")
 
-    (row,) = [row for row in said(built(build), "GMP110") if "ApplyGradient" in row["node"]]
-    assert "comes out of a queue (1 such updates)" in str(row)
-    assert "--gradient_scope" not in str(row)
+    assert said(built(build), "GMP110", clip_norm=1.0) == []
+    (row,) = said(built(build), "GMP103", clip_norm=1.0)
+    assert row["node"] == "late/update_w/ApplyGradientDescent" and "not clipped" in str(row)
+    assert said(built(build), "GMP103") == []
 
 
 def test_gradients_that_are_only_fetched_are_no_training():

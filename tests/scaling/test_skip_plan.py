@@ -310,6 +310,31 @@ def test_steps_are_counted_where_gradients_come_out_of_accumulators():
     assert "global_step" in Plan(built(lambda: build(False))).by_loss
 
 
+def test_steps_are_counted_as_usual_behind_a_queue():
+    def build():
+        pairs = sgd().compute_gradients(square(two_layers(vectors())))
+        queue = tf.FIFOQueue(9, 4 * [tf.float32], [v.shape for _, v in pairs])
+        queue.enqueue([g for g, _ in pairs])
+        step = tf.train.get_or_create_global_step()
+        sgd().apply_gradients(zip(queue.dequeue(), [v for _, v in pairs]), step, name="train")
+
+    assert "global_step" in Plan(built(build)).by_loss
+
+
+def test_what_else_comes_out_of_a_queue_goes_by_its_own_values():
+    """A rate that a norm out of a queue sets: the gradients train without the queue."""
+
+    def build():
+        pairs = sgd().compute_gradients(square(two_layers(vectors())))
+        rate = tf.Variable(1.0, trainable=False, name="rate")
+        queue = tf.FIFOQueue(9, [tf.float32], [[]])
+        queue.enqueue([tf.global_norm([g for g, _ in pairs])])
+        tf.assign(rate, 1.0 / queue.dequeue(), name="slower")
+        tf.train.GradientDescentOptimizer(rate).apply_gradients(pairs, name="train")
+
+    assert Plan(built(build)).by_value == {"rate"}
+
+
 def test_each_optimizers_state_goes_by_its_own_loss():
     """Although one of them runs after the other."""
     by_loss = Plan(built(SHAPES["gan_in_turn"].build)).by_loss

@@ -141,6 +141,30 @@ def accumulators() -> None:
         )
 
 
+@shape(Expected(["gradients"], 4, {"ApplyAdam": 4}, ["loss"]))
+def queued() -> None:
+    """Gradients go through a queue, beside the loss, which only shows."""
+    loss = square(two_layers(vectors()))
+    pairs = adam().compute_gradients(loss)
+    queue = tf.FIFOQueue(9, 5 * [tf.float32], [*(v.shape for _, v in pairs), []])
+    with tf.control_dependencies([queue.enqueue([*(g for g, _ in pairs), loss], name="put")]):
+        *gradients, shown = queue.dequeue(name="take")
+    tf.identity(shown, name="shown")
+    adam().apply_gradients([(g, v) for g, (_, v) in zip(gradients, pairs)], name="train")
+
+
+@shape(Expected(["gradients"], 4, {"ApplyAdam": 4}, ["loss"]))
+def staged() -> None:
+    """Gradients go through a staging area, as they do where a step applies those of the last."""
+    pairs = adam().compute_gradients(square(two_layers(vectors())))
+    put = tf.raw_ops.Stage(values=[g for g, _ in pairs], shared_name="gradients", name="put")
+    with tf.control_dependencies([put]):
+        gradients = tf.raw_ops.Unstage(dtypes=4 * [tf.float32], shared_name="gradients")
+    for gradient, (_, v) in zip(gradients, pairs):
+        gradient.set_shape(v.shape)
+    adam().apply_gradients([(g, v) for g, (_, v) in zip(gradients, pairs)], name="train")
+
+
 @shape(
     Expected(["D/gradients"], 4, {"ApplyAdam": 4}, ["D/loss"]),
     Expected(["G/gradients"], 4, {"ApplyAdam": 4}, ["G/loss"]),

@@ -1,4 +1,4 @@
-"""The writes that gradients of one scope reach by data, also through accumulators and variables.
+"""The writes that gradients of one scope reach by data: through accumulators, queues, variables too.
 
 Neither a test of finiteness nor the predicate of a conditional hands a gradient on: what depends on
 gradients by these alone is the model's own handling of bad ones, not an update.
@@ -13,17 +13,18 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.structure.view import Consumer, Port
 from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import (
+    ACCUMULATOR_PUSHES,
     ARRAY_READS,
     ASSIGNS,
+    ENQUEUES,
     EXITS,
     FINITE_TESTS,
+    STAGES,
     SWITCHES,
     UPDATE_PREFIXES,
 )
 from graphmp.scaling.losses.model import GradientScope
 from graphmp.scaling.losses.training_graph import TrainingGraph
-
-_PUSHES, _TAKES = "AccumulatorApplyGradient", "TakeGradient"
 
 
 class GradientFlow(NamedTuple):
@@ -34,11 +35,11 @@ class GradientFlow(NamedTuple):
         checked: those without an all-reduce on the way, and the complete results of the last
             all-reduces.
         reduced: whether there are all-reduces.
-        direct: writes, through edges and accumulators alone; if there are accumulators, only those
-            behind them.
+        direct: writes, through edges, accumulators and queues; if gradients are taken out of such,
+            only those behind.
         later: training writes reached through a variable that holds gradients for a later step.
         trained: all writes that train a variable.
-        taken: outputs that take gradients out of accumulators.
+        taken: outputs that take gradients out of accumulators or queues.
         emerging: outputs by which functions of gradients leave while loops on their way to a write.
     """
 
@@ -55,7 +56,25 @@ class GradientFlow(NamedTuple):
 def gradient_flow(
     graph: TrainingGraph, scope: GradientScope, chosen: Optional[AbstractSet[str]]
 ) -> GradientFlow:
-    """Follow the gradients of a scope; with `chosen`, only these writes count."""
+    """Follow the gradients of a scope; with `chosen`, only these writes count.
+
+    Through queues and staging areas only if they train in no other way: else what is put there is
+    a priority, or to be shown.
+    """
+    flow = _flow(graph, scope, chosen, ACCUMULATOR_PUSHES)
+    if flow.trained or not any(node.op in STAGES | ENQUEUES for node in graph.view.nodes.values()):
+        return flow
+    queued = _flow(graph, scope, chosen, ACCUMULATOR_PUSHES | STAGES | ENQUEUES)
+    return queued if queued.trained else flow
+
+
+def _flow(
+    graph: TrainingGraph,
+    scope: GradientScope,
+    chosen: Optional[AbstractSet[str]],
+    puts: AbstractSet[str],
+) -> GradientFlow:
+    """Follow the gradients of a scope, without edges where ops of `puts` put them."""
     trainable = _trainable(graph, scope)
 
     def writes(names: Iterable[str]) -> Set[str]:
@@ -69,18 +88,13 @@ def gradient_flow(
     def training(names: AbstractSet[str]) -> Set[str]:
         return {name for name in names if _trains(graph, name, trainable)}
 
-    leaving = [
-        c.node
-        for port in scope.leaving
-        for c in value_readers(graph, port.node)
-        if c.output == port.output
-    ]
-    after, taken = _follow(graph, leaving, scope.nodes)
-    takers = [c.node for port in taken for c in value_readers(graph, port.node)]
-    behind = _follow(graph, takers, scope.nodes)[0] if taken else after
-    direct = {name for name in writes(behind) if not graph.view.nodes[name].op.endswith(_PUSHES)}
+    leaving = [c for port in scope.leaving for c in _readers(graph, port)]
+    after, taken = _follow(graph, leaving, scope.nodes, puts)
+    takers = [c for port in taken for c in _readers(graph, port)]
+    behind = _follow(graph, takers, scope.nodes, puts)[0] if taken else after
+    direct = {name for name in writes(behind) if not _is_push(graph, name)}
     trained = training(direct)
-    later = training(writes(_behind_held(graph, direct - trained) - direct))
+    later = training(writes(_behind_held(graph, direct - trained, puts) - direct))
     into = _toward(graph, direct, after)
     read = _read_in(graph, scope.leaving, into)
     gradients = [port for port in read if graph.is_float(port)]
@@ -105,16 +119,18 @@ def _trains(graph: TrainingGraph, name: str, trainable: AbstractSet[str]) -> boo
     return is_update or not written or bool(written & trainable)
 
 
-def _behind_held(graph: TrainingGraph, holding: AbstractSet[str]) -> Set[str]:
+def _behind_held(
+    graph: TrainingGraph, holding: AbstractSet[str], puts: AbstractSet[str]
+) -> Set[str]:
     """The nodes behind variables to which some writes add gradients for a later step."""
     held = {variable for name in holding for variable in graph.state.written(name)}
     reads = [
-        c.node
+        c
         for variable in held
         for c in graph.view.consumers(variable)
         if c.slot or graph.view.nodes[c.node].op not in ASSIGNS
     ]
-    return _follow(graph, reads, frozenset())[0]
+    return _follow(graph, reads, frozenset(), puts)[0]
 
 
 def _read_in(graph: TrainingGraph, ports: Iterable[Port], among: AbstractSet[str]) -> List[Port]:
@@ -203,25 +219,39 @@ def _trainable(graph: TrainingGraph, scope: GradientScope) -> AbstractSet[str]:
 
 
 def _follow(
-    graph: TrainingGraph, starts: Iterable[str], inside: AbstractSet[str]
+    graph: TrainingGraph,
+    starts: Iterable[Consumer],
+    inside: AbstractSet[str],
+    puts: AbstractSet[str],
 ) -> Tuple[Set[str], List[Port]]:
-    """Nodes reached by data outside gradient code, and the outputs of accumulators among them."""
-    nodes = graph.view.nodes
+    """Nodes reached by data outside gradient code, and outputs among them at which it arrives."""
     seen: Set[str] = set()
-    taken: List[Port] = []
+    taken: Dict[Port, None] = {}
     waiting = list(starts)
     while waiting:
-        name = waiting.pop()
-        if name in seen or name in inside or name in graph.gradients:
+        consumer = waiting.pop()
+        name, slot = consumer.node, consumer.slot
+        if name in inside or name in graph.gradients:
             continue
-        seen.add(name)
-        waiting.extend(consumer.node for consumer in value_readers(graph, name))
-        if nodes[name].op.endswith(_PUSHES):
-            for take in graph.takes.get(graph.handed_on(name), ()):
-                if take not in seen:
-                    taken += [port for port in graph.read_ports(take) if graph.is_float(port)]
-                    waiting.append(take)
-    return seen, taken
+        if graph.view.nodes[name].op in puts:
+            for port in graph.transfers.arrivals(name, slot):
+                if graph.is_float(port) and port not in taken:
+                    taken[port] = None
+                    seen.add(port.node)
+                    waiting.extend(_readers(graph, port))
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(value_readers(graph, name))
+    return seen, list(taken)
+
+
+def _readers(graph: TrainingGraph, port: Port) -> Iterator[Consumer]:
+    """The consumers of an output that hand on what is computed from it."""
+    return (c for c in value_readers(graph, port.node) if c.output == port.output)
+
+
+def _is_push(graph: TrainingGraph, name: str) -> bool:
+    return graph.view.nodes[name].op in ACCUMULATOR_PUSHES
 
 
 def value_readers(graph: TrainingGraph, name: str) -> Iterator[Consumer]:
@@ -238,16 +268,11 @@ def _is_switch(graph: TrainingGraph, name: str) -> bool:
 
 
 def _toward(graph: TrainingGraph, targets: Iterable[str], among: AbstractSet[str]) -> Set[str]:
-    """Those of `among` that lead to the targets, through data and accumulators."""
-    handles: Dict[str, List[str]] = {}
-    for name in among:
-        if graph.view.nodes[name].op.endswith(_PUSHES):
-            handles.setdefault(graph.handed_on(name), []).append(name)
+    """Those of `among` that lead to the targets, by data, accumulators and queues."""
 
     def before(name: str) -> Iterator[str]:
         ports = graph.view.inputs(name)
         yield from (port.node for port in ports[: 1 if _is_switch(graph, name) else None])
-        if graph.view.nodes[name].op.endswith(_TAKES):
-            yield from handles.get(graph.handed_on(name), ())
+        yield from graph.transfers.puts(name)
 
     return reached(targets, before, among.__contains__)

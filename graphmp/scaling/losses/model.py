@@ -48,10 +48,10 @@ class Loss(NamedTuple):
         reduced: whether there are all-reduces.
         added_up: whether gradients of several scopes reach one write, as those of towers do.
         arrivals: outputs at which gradients arrive other than by an edge: taken out of
-            accumulators, or fed; else empty.
+            accumulators or queues, or fed; else empty.
         fetched: whether its gradients are fetched and fed back through placeholders.
         updates: the writes that the gradients reach.
-        direct: those reached in the same step; with accumulators, those behind them.
+        direct: those reached in the same step; with arrivals, those behind them.
         emerging: outputs by which functions of gradients leave while loops, on their way to updates
             outside; else empty.
         held: direct ones that train no variable: gradients for a later step.

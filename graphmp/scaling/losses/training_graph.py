@@ -10,6 +10,7 @@ from graphmp.config import Config
 from graphmp.graph.shapes.shapes import inferred_shapes
 from graphmp.graph.state.devices import Places
 from graphmp.graph.state.state import State
+from graphmp.graph.state.transfers import Transfers
 from graphmp.graph.structure.branches import Conditions, conditions, sides
 from graphmp.graph.structure.frames import frames, outputs_frame
 from graphmp.graph.structure.gradient_code import find
@@ -21,11 +22,13 @@ from graphmp.once import once
 from graphmp.policy.dtypes import COMPLEX, FLOATS, RESOURCE, VARIANT
 from graphmp.policy.op_sets import (
     ARRAY_READS,
+    ENQUEUES,
     ENTERS,
     EXITS,
     IDENTITIES,
     MERGES,
     RESULT,
+    STAGES,
     SWITCHES,
     UPDATE_PREFIXES,
 )
@@ -245,14 +248,26 @@ class TrainingGraph:
         return self.view.behind(self.view.inputs(name)[0], _HANDS_ON).node
 
     @once
-    def takes(self) -> Dict[str, List[str]]:
-        """The nodes that take gradients out of each accumulator."""
-        found: Dict[str, List[str]] = {}
-        for name in (
-            name for name, node in self.view.nodes.items() if node.op.endswith("TakeGradient")
-        ):
-            found.setdefault(self.handed_on(name), []).append(name)
-        return found
+    def transfers(self) -> Transfers:
+        """What goes on without an edge."""
+        return Transfers(self.view)
+
+    @once
+    def queued(self) -> AbstractSet[str]:
+        """The nodes behind gradients that come out of a queue or a staging area."""
+        view, puts = self.view, ENQUEUES | STAGES
+        if not any(node.op in puts for node in view.nodes.values()):
+            return frozenset()
+        behind = view.descendants(self.gradients, control=False)
+        arrived = {
+            port.node
+            for name in behind
+            if view.nodes[name].op in puts
+            for slot, given in enumerate(view.inputs(name))
+            if given.node in behind
+            for port in self.transfers.arrivals(name, slot)
+        }
+        return view.descendants(arrived, control=False)
 
     def is_flow(self, name: str) -> bool:
         """Whether a node passes on the flow of a TensorArray, which isn't a value."""

@@ -33,10 +33,8 @@ class BatchWrites:
         if not self.is_global(name):
             return False
         graph = self._graph
-        if any(
-            graph.view.inputs(name)[slot].node in self._activations
-            for slot in graph.floats_written(name)
-        ):
+        nodes = [graph.view.inputs(name)[slot].node for slot in graph.floats_written(name)]
+        if any(node in self._activations or node in graph.queued for node in nodes):
             return True
         return (in_step or self._is_update_op(name)) and self.takes_any(name, self._fed)
 

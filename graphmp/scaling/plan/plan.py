@@ -176,10 +176,15 @@ def _unscaled_updates(
     """Update kernels without known gradient code; reported once."""
     served = {name for loss in losses for name in loss.updates}
     chosen = behind_train_op(graph, config)
+    checked = graph.queued if losses else frozenset()  # they depend on their own values
+    apart = [name for name in _kernels(graph) if name in checked - served]
+    if apart and config.clip_norm:
+        text = "its gradient comes out of a queue, as others don't: it is not clipped"
+        yield warning("GMP103", apart[0], text)
     left = [
         name
         for name in _kernels(graph)
-        if name not in served and (chosen is None or name in chosen)
+        if name not in served | checked and (chosen is None or name in chosen)
     ]
     queued = _queued(graph, left)
     if queued:

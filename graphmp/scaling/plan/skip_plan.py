@@ -20,7 +20,7 @@ For each write except initialisers, the first rule that applies counts.
    wrote before, in a branch or in a step that it is no part of, depends on theirs too. In a while
    loop each depends on its own values.
    Outside of steps a write depends on its values if it descends from a matmul or
-   convolution, or is one of UPDATE_OPS.
+   convolution, takes what was made of gradients out of a queue, or is one of UPDATE_OPS.
 5. Writes that run after an update (beta powers, step counters, zeroed sums), or before or beside it
    and never without it (variables that sparse Adam decays; parts of one train op; not metrics,
    which are local) depend on the flag of the update's loss. Of several losses, those count whose
@@ -72,7 +72,7 @@ from graphmp.loss_scale.words import (
     SHARED_BY_VALUE,
     WHEN_TAKEN,
 )
-from graphmp.policy.op_sets import CALLS
+from graphmp.policy.op_sets import ACCUMULATOR_PUSHES, ACCUMULATOR_TAKES, CALLS
 from graphmp.scaling.losses.handling import Handling
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -333,15 +333,18 @@ class _Planner:
             return True
         if not self._counts_steps(name):
             return False
-        return self._count_skipped_steps or any(
-            self._losses[n].arrivals and not self._losses[n].fetched for n in numbers
-        )
+        return self._count_skipped_steps or any(map(self._is_counted_apart, numbers))
 
     def _counts_steps(self, name: str) -> bool:
         return bool(self._graph.state.written(name) & self._global_steps)
 
+    def _is_counted_apart(self, number: int) -> bool:
+        """Whether a loss's gradients come out of accumulators, which count steps."""
+        nodes = self._graph.view.nodes
+        return any(nodes[p.node].op in ACCUMULATOR_TAKES for p in self._losses[number].arrivals)
+
     def _is_push(self, name: str) -> bool:
-        return self._graph.view.nodes[name].op.endswith("AccumulatorApplyGradient")
+        return self._graph.view.nodes[name].op in ACCUMULATOR_PUSHES
 
     def _closest(self, name: str, numbers: AbstractSet[int]) -> FrozenSet[int]:
         if len(numbers) > 1:
