@@ -183,8 +183,8 @@ CODES = {
     ),
     "GMP103": Code(
         0,
-        "Gradients of several towers are clipped one by one, or those that a loop takes in turns"
-        " not at all.",
+        "Gradients of several towers are clipped one by one; those that a loop takes in turns, or"
+        " some that come out of a queue, not at all.",
         "Clip after adding up, in the model.",
     ),
     "GMP105": Code(

@@ -1,4 +1,4 @@
-"""The writes that gradients of one scope reach by data: through accumulators, queues, variables too.
+"""The writes that gradients of one scope reach by data, accumulators, queues and variables.
 
 Neither a test of finiteness nor the predicate of a conditional hands a gradient on: what depends on
 gradients by these alone is the model's own handling of bad ones, not an update.

@@ -5,9 +5,9 @@
 2. Its gradients are the outputs that nodes outside read. Nodes between two parts of one scope
    belong to it.
 3. Gradients are followed by data to the writes: through clips, sums and averages, through
-   accumulators and queues, and through a variable that isn't trained itself (a user's sum over several steps).
-   Not through other gradient code: its input to another loss (a gradient penalty, an inner step of
-   MAML) isn't training.
+   accumulators and queues, and through a variable that isn't trained itself (a user's sum over
+   several steps). Not through other gradient code: its input to another loss (a gradient penalty,
+   an inner step of MAML) isn't training.
 4. A scope trains if such a write changes a trained variable. Several scopes may be one loss
    (`joint.py`).
 5. Gradients that nothing reads are fetched, and may be fed back through placeholders: such updates

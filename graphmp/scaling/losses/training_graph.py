@@ -249,7 +249,7 @@ class TrainingGraph:
 
     @once
     def transfers(self) -> Transfers:
-        """What goes on without an edge."""
+        """Values that go on without an edge."""
         return Transfers(self.view)
 
     @once
