@@ -54,6 +54,15 @@ class Transfers:
             ]
         return [Port(take, slot - first) for take in takes]
 
+    def departures(self, port: Port) -> List[Port]:
+        """The outputs that are put in and arrive at an output; none if it takes nothing out."""
+        return [
+            given
+            for name in self.puts(port.node)
+            for slot, given in enumerate(self._view.inputs(name))
+            if port in self.arrivals(name, slot)
+        ]
+
     def puts(self, name: str) -> List[str]:
         """The nodes that put in what a node takes out; none if it takes nothing."""
         if self._view.nodes[name].op not in _TAKES:

@@ -18,10 +18,12 @@ from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.graph.structure.walk import reached
 from graphmp.once import once
 from graphmp.policy.dtypes import COMPLEX, FLOATS, RESOURCE, VARIANT
 from graphmp.policy.op_sets import (
     ARRAY_READS,
+    DEQUEUES,
     ENQUEUES,
     ENTERS,
     EXITS,
@@ -30,8 +32,10 @@ from graphmp.policy.op_sets import (
     RESULT,
     STAGES,
     SWITCHES,
+    UNSTAGES,
     UPDATE_PREFIXES,
 )
+from graphmp.policy.policy import tensor_core_ops
 from graphmp.scaling.degrees.called import CalledFunctions, Results
 from graphmp.scaling.degrees.code import Degree
 from graphmp.scaling.losses.allreduce import AllReduces
@@ -168,8 +172,12 @@ class TrainingGraph:
         taken = {
             name: port for name, port in targets.items() if port is not None and self.carries(port)
         }
+        ports = {name: self._put_in(port) or [port] for name, port in taken.items()}
         gradients = [
-            taken[name] for name in taken if self.view.nodes[name].op.startswith(UPDATE_PREFIXES)
+            port
+            for name, given in ports.items()
+            for port in given
+            if port.node not in named and self.view.nodes[name].op.startswith(UPDATE_PREFIXES)
         ]
         if not gradients and self.code:
             return []
@@ -179,9 +187,38 @@ class TrainingGraph:
             if name not in named and not self.view.consumers(name) and self.is_float(Port(name, 0))
         ]
         written: Dict[Port, Set[str]] = {}
-        for name, port in taken.items():
-            written.setdefault(port, set()).update(self.state.written(name))
+        for name, given in ports.items():
+            for port in given:
+                written.setdefault(port, set()).update(self.state.written(name))
         return discover(self.view, Floats(self.carries, self.functions), written, unread, gradients)
+
+    def _put_in(self, port: Port) -> List[Port]:
+        """What was put into queues and comes out of them before an output that no matmul is before.
+
+        An output behind a matmul is of this step, and a queue before that one of data.
+        """
+        if not (self._dequeued and self._multiplied) or port.node in self._multiplied:
+            return []
+        before = reached([port], lambda each: self.view.inputs(each.node))
+        return [
+            given
+            for taken in sorted(each for each in before if each.node in self._dequeued)
+            for given in self.transfers.departures(taken)
+            if self.is_float(given)
+        ]
+
+    @once
+    def _dequeued(self) -> AbstractSet[str]:
+        """The nodes that take values out of queues and staging areas."""
+        ops = DEQUEUES | UNSTAGES
+        return {name for name, node in self.view.nodes.items() if node.op in ops}
+
+    @once
+    def _multiplied(self) -> AbstractSet[str]:
+        """The nodes that depend on a matmul or convolution by data."""
+        ops = frozenset(tensor_core_ops())
+        starts = [name for name, node in self.view.nodes.items() if node.op in ops]
+        return self.view.descendants(starts, control=False)
 
     def differentiated(self, name: str) -> Optional[str]:
         """The forward node that a node of gradient code belongs to."""
