@@ -77,7 +77,7 @@ class Ways:
 
     def _arrivals(self, port: Port) -> Iterator[Port]:
         """Those of `arrivals` at which an output arrives."""
-        for consumer in self._readers(port):
+        for consumer in self._readers(port) if self.arrivals else ():
             if self._view.nodes[consumer.node].op in _QUEUED:
                 found = self._transfers.arrivals(consumer.node, consumer.slot)
                 yield from (arrival for arrival in found if arrival in self.arrivals)

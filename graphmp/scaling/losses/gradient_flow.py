@@ -62,7 +62,7 @@ def gradient_flow(
     a priority, or to be shown.
     """
     flow = _flow(graph, scope, chosen, ACCUMULATOR_PUSHES)
-    if flow.trained or not any(node.op in STAGES | ENQUEUES for node in graph.view.nodes.values()):
+    if flow.trained or not graph.queued:
         return flow
     queued = _flow(graph, scope, chosen, ACCUMULATOR_PUSHES | STAGES | ENQUEUES)
     return queued if queued.trained else flow
