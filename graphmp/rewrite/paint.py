@@ -5,7 +5,8 @@ Rules, the first match counts:
 1. Pinned units are float32.
 2. --force_compute: half, if the op supports it.
 3. Range guard (`ranges.py`, `precision.py`): float32, and it counts as denied.
-4. allow: half. Allow ops end every chain of the rules below.
+4. allow: half. Allow ops end every chain of the rules below. The last one of the forward pass is a
+   sum if it gives one number, as a loss by a dot product: float32, and it counts as denied.
 5. deny: float32. So is Softmax, LogSoftmax or Sigmoid behind the last allow op of the forward pass
    (it leads to a loss or an output), and nonlinear gradient code of a denied op. Ops on no list are
    float32.
@@ -29,6 +30,7 @@ from __future__ import annotations
 from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
+from graphmp.graph.shapes.shapes import recorded_size
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import (
     ALLOW,
@@ -39,6 +41,7 @@ from graphmp.policy.reason import (
     GROUP,
     INFER,
     LAST_ACTIVATION,
+    LOSS,
     UNLISTED,
     Reason,
     user_rule,
@@ -181,23 +184,32 @@ class _Painter:
         return Paint(FLOAT, Reason(UNLISTED, "%s is on no list" % op))
 
     def tail(self) -> Dict[int, Reason]:
-        """Final activations: those of the forward pass without a following allow op."""
-        nodes = self._graph.view.nodes
-        candidates = [
-            name
+        """Final activations, and matmuls of one number: those without a following allow op."""
+        nodes, allow = self._graph.view.nodes, self._policy.allow
+        activation = Reason(LAST_ACTIVATION, "%s leads to a loss or an output")
+        number = Reason(LOSS, "%s gives one number, which leads to a loss or an output")
+        candidates = {
+            name: number if node.op in allow else activation
             for name, node in nodes.items()
-            if node.op in LAST_ACTIVATIONS and name not in self._gradients
-        ]
+            if name not in self._gradients
+            and (node.op in LAST_ACTIVATIONS or (node.op in allow and self._gives_number(name)))
+        }
         if not candidates:
             return {}
-        ahead = ahead_of_allow(self._graph, self._policy.allow)
-        words = "%s leads to a loss or an output"
+        ahead = ahead_of_allow(self._graph, allow)
         return {
-            unit: Reason(LAST_ACTIVATION, words % nodes[name].op)
-            for name in candidates
+            unit: why._replace(words=why.words % nodes[name].op)
+            for name, why in candidates.items()
             if name not in ahead
             for unit in self._graph.units_of(name)
         }
+
+    def _gives_number(self, name: str) -> bool:
+        """Whether a node's result has one element, by its shape or by that of its reshaping."""
+        nodes = self._graph.view.nodes
+        readers = (each.node for each in self._graph.view.consumers(name))
+        shaped = [name, *(each for each in readers if nodes[each].op in ("Reshape", "Squeeze"))]
+        return any(recorded_size(nodes[each], 0) == 1 for each in shaped)
 
     def nonlinear_gradients(self, denied: AbstractSet[int]) -> Dict[int, Reason]:
         """Infer units in nonlinear gradient code of a denied op."""
@@ -346,10 +358,10 @@ class _Painter:
 
 
 def ahead_of_allow(graph: TypedGraph, allow: AbstractSet[str]) -> Set[str]:
-    """Nodes of the forward pass that an allow op of the forward pass depends on, or is."""
+    """Nodes of the forward pass that an allow op of the forward pass depends on."""
     nodes, gradients = graph.view.nodes, graph.gradients
     waiting = [name for name, node in nodes.items() if node.op in allow and name not in gradients]
-    seen = set(waiting)
+    seen: Set[str] = set()
     while waiting:
         for port in graph.view.inputs(waiting.pop()):
             if port.node not in seen and port.node not in gradients:
