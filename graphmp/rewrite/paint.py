@@ -6,7 +6,8 @@ Rules, the first match counts:
 2. --force_compute: half, if the op supports it.
 3. Range guard (`ranges.py`, `precision.py`): float32, and it counts as denied.
 4. allow: half. Allow ops end every chain of the rules below. The last one of the forward pass is a
-   sum if it gives one number, as a loss by a dot product: float32, and it counts as denied.
+   sum if it gives one number, as a loss by a dot product: float32, and it counts as denied. Who
+   reads the results of a function isn't known.
 5. deny: float32. So is Softmax, LogSoftmax or Sigmoid behind the last allow op of the forward pass
    (it leads to a loss or an output), and nonlinear gradient code of a denied op. Ops on no list are
    float32.
@@ -31,6 +32,7 @@ from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
 from graphmp.graph.shapes.shapes import recorded_size
+from graphmp.policy.op_sets import RESULT
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import (
     ALLOW,
@@ -186,13 +188,17 @@ class _Painter:
     def tail(self) -> Dict[int, Reason]:
         """Final activations, and matmuls of one number: those without a following allow op."""
         nodes, allow = self._graph.view.nodes, self._policy.allow
+        in_function = any(node.op == RESULT for node in nodes.values())
         activation = Reason(LAST_ACTIVATION, "%s leads to a loss or an output")
         number = Reason(LOSS, "%s gives one number, which leads to a loss or an output")
         candidates = {
             name: number if node.op in allow else activation
             for name, node in nodes.items()
             if name not in self._gradients
-            and (node.op in LAST_ACTIVATIONS or (node.op in allow and self._gives_number(name)))
+            and (
+                node.op in LAST_ACTIVATIONS
+                or (node.op in allow and not in_function and self._gives_number(name))
+            )
         }
         if not candidates:
             return {}
@@ -205,7 +211,7 @@ class _Painter:
         }
 
     def _gives_number(self, name: str) -> bool:
-        """Whether a node's result has one element, by its shape or by that of its reshaping."""
+        """Whether a result has one element, by its shape or by that of its reshaping."""
         nodes = self._graph.view.nodes
         readers = (each.node for each in self._graph.view.consumers(name))
         shaped = [name, *(each for each in readers if nodes[each].op in ("Reshape", "Squeeze"))]
