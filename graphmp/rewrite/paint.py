@@ -6,8 +6,7 @@ Rules, the first match counts:
 2. --force_compute: half, if the op supports it.
 3. Range guard (`ranges.py`, `precision.py`): float32, and it counts as denied.
 4. allow: half. Allow ops end every chain of the rules below. The last one of the forward pass is a
-   sum if it gives one number, as a loss by a dot product: float32, and it counts as denied. Who
-   reads the results of a function isn't known.
+   sum if it gives one number, as a loss by a dot product: float32, and it counts as denied.
 5. deny: float32. So is Softmax, LogSoftmax or Sigmoid behind the last allow op of the forward pass
    (it leads to a loss or an output), and nonlinear gradient code of a denied op. Ops on no list are
    float32.
@@ -64,6 +63,7 @@ from graphmp.rewrite.units import OTHER, TypedGraph, matched
 from graphmp.tf_hooks.op_defs import OpDefs
 
 HALF, FLOAT, FREE = "half", "float32", "free"
+NUMBER = "gives one number, which leads to a loss or an output"
 
 
 class Paint(NamedTuple):
@@ -188,34 +188,21 @@ class _Painter:
     def tail(self) -> Dict[int, Reason]:
         """Final activations, and matmuls of one number: those without a following allow op."""
         nodes, allow = self._graph.view.nodes, self._policy.allow
-        in_function = any(node.op == RESULT for node in nodes.values())
         activation = Reason(LAST_ACTIVATION, "%s leads to a loss or an output")
-        number = Reason(LOSS, "%s gives one number, which leads to a loss or an output")
-        candidates = {
-            name: number if node.op in allow else activation
+        found = dict.fromkeys(last_numbers(self._graph, allow), Reason(LOSS, "%s " + NUMBER))
+        candidates = [
+            name
             for name, node in nodes.items()
-            if name not in self._gradients
-            and (
-                node.op in LAST_ACTIVATIONS
-                or (node.op in allow and not in_function and self._gives_number(name))
-            )
-        }
-        if not candidates:
-            return {}
-        ahead = ahead_of_allow(self._graph, allow)
+            if node.op in LAST_ACTIVATIONS and name not in self._gradients
+        ]
+        if candidates:
+            ahead = ahead_of_allow(self._graph, allow)
+            found.update((name, activation) for name in candidates if name not in ahead)
         return {
             unit: why._replace(words=why.words % nodes[name].op)
-            for name, why in candidates.items()
-            if name not in ahead
+            for name, why in found.items()
             for unit in self._graph.units_of(name)
         }
-
-    def _gives_number(self, name: str) -> bool:
-        """Whether a result has one element, by its shape or by that of its reshaping."""
-        nodes = self._graph.view.nodes
-        readers = (each.node for each in self._graph.view.consumers(name))
-        shaped = [name, *(each for each in readers if nodes[each].op in ("Reshape", "Squeeze"))]
-        return any(recorded_size(nodes[each], 0) == 1 for each in shaped)
 
     def nonlinear_gradients(self, denied: AbstractSet[int]) -> Dict[int, Reason]:
         """Infer units in nonlinear gradient code of a denied op."""
@@ -374,3 +361,28 @@ def ahead_of_allow(graph: TypedGraph, allow: AbstractSet[str]) -> Set[str]:
                 seen.add(port.node)
                 waiting.append(port.node)
     return seen
+
+
+def last_numbers(graph: TypedGraph, allow: AbstractSet[str]) -> List[str]:
+    """Allow ops of the forward pass that give one number, and that no other one depends on.
+
+    None in a function: who reads its results isn't known.
+    """
+    nodes = graph.view.nodes
+    found = [
+        name
+        for name, node in nodes.items()
+        if node.op in allow and name not in graph.gradients and _gives_number(graph, name)
+    ]
+    if not found or any(node.op == RESULT for node in nodes.values()):
+        return []
+    ahead = ahead_of_allow(graph, allow)
+    return [name for name in found if name not in ahead]
+
+
+def _gives_number(graph: TypedGraph, name: str) -> bool:
+    """Whether a result has one element, by its shape or by that of its reshaping."""
+    nodes = graph.view.nodes
+    readers = (each.node for each in graph.view.consumers(name))
+    shaped = [name, *(each for each in readers if nodes[each].op in ("Reshape", "Squeeze"))]
+    return any(recorded_size(nodes[each], 0) == 1 for each in shaped)
