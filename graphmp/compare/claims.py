@@ -16,10 +16,11 @@ from graphmp.compare.model import Comparison
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.io.stored import StoredMetaGraph
 from graphmp.graph.state.variables import Variable, saved_names, variables
+from graphmp.graph.structure.values import is_ones
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32, FLOAT64, INVALID, compute_dtype, dtype_text
-from graphmp.policy.op_sets import FILLS, PLACEHOLDERS
+from graphmp.policy.op_sets import PLACEHOLDERS
 from graphmp.verify import FAILED, NOT_APPLICABLE, PROVED, Claim, Proof
 from graphmp.wording import plural, some
 
@@ -180,13 +181,12 @@ def _reported(report: Dict[str, Any], view: GraphView) -> List[str]:
     rows = [
         row
         for row in report.get("losses") or ()
-        if all(_is_ones(view, parse_input(seed).node) for seed in row.get("seeds") or ())
+        if all(
+            seed not in view.nodes or is_ones(view, seed)
+            for seed in (parse_input(text).node for text in row.get("seeds") or ())
+        )
     ]
     return [name for row in rows for name in row.get("loss") or ()]
-
-
-def _is_ones(view: GraphView, seed: str) -> bool:
-    return seed not in view.nodes or view.nodes[seed].op in FILLS | {"Const"}
 
 
 def _loss(view: GraphView, losses: Iterable[str]) -> Claim:

@@ -27,6 +27,7 @@ RULES = {
         "a look-up reads a variable as it is; the rows that it gives are cast, not the table, "
         "unless they are known to be the larger by far"
     ),
+    reason.LOSS: "a loss computes in float32, and so does a last matmul that gives one number",
     reason.MAGNIFIED: (
         "what a sine, a floor or a matrix's inverse is computed from is float32, up to the layer "
         "that gives it, and so are products whose logarithm is taken"

@@ -1,7 +1,7 @@
 """Ops that the recipe would round and that need float32's digits: refused, for the rewrite.
 
 The recipe computes all ahead of the last matmul in half precision, where the rewrite keeps single
-nodes float32 (`rewrite/precision.py`).
+nodes float32 (`rewrite/precision.py`), and a last matmul of one number.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.policy.policy import Policy
+from graphmp.rewrite.paint import NUMBER, last_numbers
 from graphmp.rewrite.precision import precise
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks.op_defs import OpDefs
@@ -29,8 +30,10 @@ def unfit(forward: AbstractSet[Any], policy: Policy, config: Config) -> Dict[str
     trainable = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
     typed.trainable = {variable.op.name for variable in trainable}
     found = precise(typed, policy, config.compute_dtype)
+    words = {typed.units[unit].node: reason.words for unit, reason in found.items()}
+    words.update(dict.fromkeys(last_numbers(typed, policy.allow), NUMBER))
     return {
-        typed.units[unit].node: "would be half precision, but " + reason.words
-        for unit, reason in found.items()
-        if typed.units[unit].node in names
+        name: "would be half precision, but " + text
+        for name, text in words.items()
+        if name in names
     }

@@ -14,7 +14,17 @@ from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32, INVALID, compute_dtype
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
-from graphmp.policy.reason import ALLOW, CLEAR, DENY, INFER, OUTSIDE, UNLISTED, VARIABLE, Reason
+from graphmp.policy.reason import (
+    ALLOW,
+    CLEAR,
+    DENY,
+    INFER,
+    LOSS,
+    OUTSIDE,
+    UNLISTED,
+    VARIABLE,
+    Reason,
+)
 from graphmp.report.reasons import Stated, kept
 from graphmp.report.record import Kept, Record
 
@@ -62,7 +72,7 @@ def float32_nodes(converted: Any, record: Record, policy: Policy) -> List[Dict[s
 
 
 def _stated(why: Reason, is_loss: bool, is_variable: bool) -> Stated:
-    if is_loss:
+    if is_loss and why.kind != LOSS:
         return Stated(kinds.LOSS_KEPT, "loss: computed in float32 (%s)" % why.text)
     return Stated(kinds.VARIABLE_KEPT, why.text) if is_variable else kept(why)
 

@@ -54,6 +54,7 @@ _KEPT_KINDS = {
     reason.RANGE_GUARD: kinds.RANGE_GUARD,
     reason.MAGNIFIED: kinds.DENY_KEPT,
     reason.LAST_ACTIVATION: kinds.LOSS_KEPT,
+    reason.LOSS: kinds.LOSS_KEPT,
     reason.INFER: kinds.NO_GAIN,
     reason.CLEAR: kinds.NO_GAIN,
     reason.MEASURED: kinds.MEASURED,

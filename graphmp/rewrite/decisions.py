@@ -14,7 +14,7 @@ from graphmp.graph.state.state import State
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
 from graphmp.naming import SCOPE
 from graphmp.policy.op_sets import MERGES, SELECTS, SWITCHES
-from graphmp.policy.reason import MEASURED, Reason
+from graphmp.policy.reason import LOSS, MEASURED, Reason
 from graphmp.rewrite import pins, ranges
 from graphmp.rewrite.calibration import overflowed
 from graphmp.rewrite.groups import Groups
@@ -28,7 +28,6 @@ from graphmp.rewrite.times_as_reasons import little
 from graphmp.rewrite.units import TypedGraph, Unit
 from graphmp.scaling.insertion.moved_gradients import under_its_name
 from graphmp.scaling.losses.allreduce import with_reduces
-from graphmp.scaling.plan.graph_plan import LOSS
 from graphmp.tuning.given import predicted
 
 _GATES = SWITCHES | MERGES | SELECTS
@@ -204,6 +203,6 @@ def _fetched(problem: Problem, graph: TypedGraph, allow: AbstractSet[str]) -> Di
         found = pins.fetched_nodes(problem.meta_graph, problem.config, nodes.keys(), outputs)
     plan = problem.plan_here
     for name, reason in plan.float32.items() if plan is not None else ():
-        if reason != LOSS or name not in found:
+        if reason.kind != LOSS or name not in found:
             found[name] = reason
     return found

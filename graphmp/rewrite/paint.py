@@ -5,7 +5,8 @@ Rules, the first match counts:
 1. Pinned units are float32.
 2. --force_compute: half, if the op supports it.
 3. Range guard (`ranges.py`, `precision.py`): float32, and it counts as denied.
-4. allow: half. Allow ops end every chain of the rules below.
+4. allow: half. Allow ops end every chain of the rules below. The last one of the forward pass is a
+   sum if it gives one number, as a loss by a dot product: float32, and it counts as denied.
 5. deny: float32. So is Softmax, LogSoftmax or Sigmoid behind the last allow op of the forward pass
    (it leads to a loss or an output), and nonlinear gradient code of a denied op. Ops on no list are
    float32.
@@ -29,6 +30,8 @@ from __future__ import annotations
 from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
+from graphmp.graph.shapes.shapes import recorded_size
+from graphmp.policy.op_sets import RESULT
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import (
     ALLOW,
@@ -39,6 +42,7 @@ from graphmp.policy.reason import (
     GROUP,
     INFER,
     LAST_ACTIVATION,
+    LOSS,
     UNLISTED,
     Reason,
     user_rule,
@@ -59,6 +63,7 @@ from graphmp.rewrite.units import OTHER, TypedGraph, matched
 from graphmp.tf_hooks.op_defs import OpDefs
 
 HALF, FLOAT, FREE = "half", "float32", "free"
+NUMBER = "gives one number, which leads to a loss or an output"
 
 
 class Paint(NamedTuple):
@@ -181,21 +186,21 @@ class _Painter:
         return Paint(FLOAT, Reason(UNLISTED, "%s is on no list" % op))
 
     def tail(self) -> Dict[int, Reason]:
-        """Final activations: those of the forward pass without a following allow op."""
-        nodes = self._graph.view.nodes
+        """Final activations, and matmuls of one number: those without a following allow op."""
+        nodes, allow = self._graph.view.nodes, self._policy.allow
+        activation = Reason(LAST_ACTIVATION, "%s leads to a loss or an output")
+        found = dict.fromkeys(last_numbers(self._graph, allow), Reason(LOSS, "%s " + NUMBER))
         candidates = [
             name
             for name, node in nodes.items()
             if node.op in LAST_ACTIVATIONS and name not in self._gradients
         ]
-        if not candidates:
-            return {}
-        ahead = ahead_of_allow(self._graph, self._policy.allow)
-        words = "%s leads to a loss or an output"
+        if candidates:
+            ahead = ahead_of_allow(self._graph, allow)
+            found.update((name, activation) for name in candidates if name not in ahead)
         return {
-            unit: Reason(LAST_ACTIVATION, words % nodes[name].op)
-            for name in candidates
-            if name not in ahead
+            unit: why._replace(words=why.words % nodes[name].op)
+            for name, why in found.items()
             for unit in self._graph.units_of(name)
         }
 
@@ -346,13 +351,38 @@ class _Painter:
 
 
 def ahead_of_allow(graph: TypedGraph, allow: AbstractSet[str]) -> Set[str]:
-    """Nodes of the forward pass that an allow op of the forward pass depends on, or is."""
+    """Nodes of the forward pass that an allow op of the forward pass depends on."""
     nodes, gradients = graph.view.nodes, graph.gradients
     waiting = [name for name, node in nodes.items() if node.op in allow and name not in gradients]
-    seen = set(waiting)
+    seen: Set[str] = set()
     while waiting:
         for port in graph.view.inputs(waiting.pop()):
             if port.node not in seen and port.node not in gradients:
                 seen.add(port.node)
                 waiting.append(port.node)
     return seen
+
+
+def last_numbers(graph: TypedGraph, allow: AbstractSet[str]) -> List[str]:
+    """Allow ops of the forward pass that give one number, and that no other one depends on.
+
+    None in a function: who reads its results isn't known.
+    """
+    nodes = graph.view.nodes
+    found = [
+        name
+        for name, node in nodes.items()
+        if node.op in allow and name not in graph.gradients and _gives_number(graph, name)
+    ]
+    if not found or any(node.op == RESULT for node in nodes.values()):
+        return []
+    ahead = ahead_of_allow(graph, allow)
+    return [name for name in found if name not in ahead]
+
+
+def _gives_number(graph: TypedGraph, name: str) -> bool:
+    """Whether a result has one element, by its shape or by that of its reshaping."""
+    nodes = graph.view.nodes
+    readers = (each.node for each in graph.view.consumers(name))
+    shaped = [name, *(each for each in readers if nodes[each].op in ("Reshape", "Squeeze"))]
+    return any(recorded_size(nodes[each], 0) == 1 for each in shaped)

@@ -135,7 +135,7 @@ class _Listed:
             return {each.node for each in consumers if is_float(Port(name, each.output))}
 
         found = reached(starts, readers)
-        return {name for name in found - starts if nodes[name].op in policy.infer}
+        return {name for name in found - starts - self._gradients if nodes[name].op in policy.infer}
 
     @once
     def _gradients(self) -> AbstractSet[str]:

@@ -1,13 +1,14 @@
 """Who reads what is divided by a loss scale, and what isn't.
 
-Each division has a reader, or else its gradient is read while it is scaled. A copy of a gradient,
-which a program can only fetch, is one of the quotient.
+Each division has a reader, or else its gradient is read while it is scaled. A copy of a gradient
+outside of gradient code, which a program can only fetch, is one of the quotient.
 """
 
 from __future__ import annotations
 
 from typing import Any, Iterator
 
+from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
 from graphmp.verify.sides import Fault
@@ -34,14 +35,16 @@ def scaled_copies(body: Any) -> Iterator[Fault]:
     Args:
         body: the body, from body.py.
     """
-    view, added = body.sides.after.view, body.sides.added
+    view = body.sides.after.view
+    added, gradients = body.sides.added, gradient_nodes(body.sides.before.view)
     sources = {body.erasure.through(port) for port in body.erasure.divisions()}
     for source in sorted(sources):
         while source.node in added and view.nodes[source.node].op == "Cast":
             source = view.inputs(source.node)[0]
         for name in _readers(body, source):
             ends = not view.consumers(name) and not view.control_consumers(name)
-            if ends and name not in added and view.nodes[name].op == "Identity":
+            is_own = name not in added and name not in gradients
+            if ends and is_own and view.nodes[name].op == "Identity":
                 yield Fault(
                     name, "is a gradient that is multiplied by a loss scale, and divided for others"
                 )

@@ -166,7 +166,7 @@ def test_statistics_of_a_batch_are_not_rounded(graph, batch):
     def build(x):
         h = tf.layers.conv2d(x, 4, 1, name="one")
         h = tf.layers.batch_normalization(h, training=True, fused=True, name="norm")
-        return tf.layers.conv2d(h, 1, 1, name="two")
+        return tf.layers.conv2d(h, 2, 1, name="two")
 
     build(tf.placeholder(tf.float32, [batch, 1, 1, 4]))
     normalised = next(op for op in graph.get_operations() if "FusedBatchNorm" in op.type)

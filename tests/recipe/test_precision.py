@@ -93,3 +93,14 @@ def test_divisions_by_constants_are_float32_on_1_15():
     )
     assert division.inputs[0].dtype == (tf.float32 if old else tf.bfloat16)
     assert other.inputs[0].dtype == tf.bfloat16
+
+
+def test_a_loss_by_a_dot_product_is_left_to_the_rewrite():
+    def weighted(x):
+        scores = tf.layers.dense(x, 1)[:, 0]
+        loss = tf.tensordot(scores, tf.stop_gradient(tf.nn.softmax(scores)), 1)
+        return loss, tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+    words = "MatMul would be half precision, but gives one number, which leads to a loss or an"
+    with tf.Graph().as_default(), pytest.raises(GraphmpError, match="GMP012.*" + words):
+        graphmp.mixed_precision(engine="recipe")(weighted)(tf.placeholder(tf.float32, [8, 4]))

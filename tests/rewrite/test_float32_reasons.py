@@ -49,7 +49,44 @@ def test_a_loss_that_bfloat16_could_hold_is_float32():
         tf.train.GradientDescentOptimizer(0.1).minimize(loss)
     report = graphmp.convert(graph, compute_dtype="bfloat16", loss_scale=128.0).report
     reasons = {node: row["reason"] for row in report["float32_nodes"] for node in row["nodes"]}
-    assert (
-        reasons[loss.op.name]
-        == "loss: computed in float32 (loss scale: gradients of this loss are multiplied by it)"
-    )
+    assert reasons[loss.op.name] == "loss: gradients are taken of it"
+
+
+def _weighted(scores):
+    weights = tf.stop_gradient(tf.nn.softmax(scores[:, 0]))
+    return tf.tensordot(scores[:, 0], weights, 1)
+
+
+_LOSSES = {
+    "weighted": _weighted,
+    "negative": lambda scores: -_weighted(scores),
+    "divided": lambda scores: _weighted(scores) / 512.0,
+    "product": lambda scores: tf.matmul(scores, tf.tanh(scores), transpose_a=True),
+    "form": lambda scores: tf.squeeze(tf.matmul(tf.transpose(tf.matmul(_A, scores)), scores)),
+    "scores": lambda scores: scores,
+}
+_A = [[1.0] * 8] * 8
+
+
+@pytest.mark.parametrize("scale", ["none", "dynamic"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kind", sorted(_LOSSES))
+def test_a_loss_by_a_matmul_is_float32_scaled_or_not(kind, dtype, scale):
+    """So is a loss for each example, of which gradients are taken as of their sum."""
+    with tf.Graph().as_default() as graph:
+        hidden = tf.nn.relu(
+            tf.matmul(tf.placeholder(tf.float32, [8, 8]), tf.get_variable("first", [8, 8]))
+        )
+        scores = tf.matmul(hidden, tf.get_variable("second", [8, 1]), name="scores")
+        loss = _LOSSES[kind](scores)
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    done = graphmp.convert(graph, compute_dtype=dtype, loss_scale=scale)
+    matmuls = {
+        node.name: node.attr["T"].type == tf.float32.as_datatype_enum
+        for node in done.meta_graph.graph_def.node
+        if node.op == "MatMul" and not node.name.startswith("gradients")
+    }
+    last = next(name for name in reversed(list(matmuls)) if kind != "scores" or name == "scores")
+    assert matmuls[last] and not matmuls["MatMul"]
+    claims = {claim.name: claim for claim in done.diff().claims}
+    assert claims["loss"].verdict == claims["types"].verdict == "proved", claims

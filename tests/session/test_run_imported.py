@@ -86,6 +86,35 @@ def test_a_meta_graph_goes_on_whoever_trained_it(forks, tmp_path, monkeypatch, h
     assert found == pytest.approx({at: expected[at] for at in range(12)}, rel=1e-2)
 
 
+def test_a_meta_graph_of_a_session_that_is_imported_into_a_scope_twice(forks):
+    """TensorFlow puts the scope ahead of the mark, as text."""
+    text = """
+from net import *
+build()
+saver, at, path = tf.train.Saver(), "", "zero"
+for scope in ("one", "two", None):
+    with tf.Session() as session:
+        if path == "zero":
+            session.run(tf.global_variables_initializer())
+        else:
+            saver.restore(session, path)
+        print("model %s %.6f" % (path, session.run([at + "loss:0", at + "train"], {at + "x:0": X})[0]))
+        saver.save(session, scope or "end")
+    tf.reset_default_graph()
+    if scope:
+        saver = tf.train.import_meta_graph(scope + ".meta", import_scope=scope)
+        at, path = scope + "/" + at, scope
+"""
+    pathlib.Path("train.py").write_text(text)
+    plain = forks.run("train.py", flags=None)
+    ended = forks.run("train.py", flags=STARTS)
+    assert ended.status == 0, ended.err
+    values = [[float(line.split()[2]) for line in each.out.splitlines()] for each in (plain, ended)]
+    assert values[1] == pytest.approx(values[0], rel=1e-2) and len(values[0]) == 3
+    said = "this graph was trained in mixed precision before, with the same flags"
+    assert ended.said.count(said) == 2
+
+
 def test_a_plain_meta_graph_trains_in_mixed_precision(forks):
     pathlib.Path("train.py").write_text(TRAIN)
     first = losses(forks.run("train.py", "3", "plain", flags=None))

@@ -490,6 +490,18 @@ def test_a_copy_of_a_gradient_that_is_divided_for_others():
 
 
 @pytest.mark.unit
+def test_the_gradient_of_a_constant_that_is_a_variables_too():
+    """Gradient code makes a copy for the constant, and nothing reads it."""
+
+    def model():
+        weights = tf.get_variable("weights", [4, 4]) + tf.eye(4)
+        loss = square(tf.matmul(tf.placeholder(tf.float32, [8, 4]), weights))
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+
+    assert open_claims(*original_and_converted(model)) == {}
+
+
+@pytest.mark.unit
 def test_a_write_that_dies_though_its_gate_keeps_it_alive():
     def model():
         loss = square(tf.layers.dense(vectors(), 4))

@@ -10,7 +10,7 @@ values that held in place of some: a graph that scales its own loss gets no scal
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Mapping, Optional, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -54,10 +54,12 @@ def read_session_mark(graph: Any) -> Optional[Dict[str, Any]]:
     return _read(graph.get_collection(SESSION))
 
 
-def _read(texts: Iterable[bytes]) -> Optional[Dict[str, Any]]:
+def _read(texts: Iterable[Union[bytes, str]]) -> Optional[Dict[str, Any]]:
+    """TensorFlow makes text of the bytes, and puts the scope ahead, where it imports into one."""
     for data in texts:
         try:
-            found = json.loads(data.decode("utf-8"))
+            text = data if isinstance(data, str) else data.decode("utf-8")
+            found = json.loads(text[max(text.find("{"), 0) :])
         except ValueError:
             continue
         if isinstance(found, dict) and isinstance(found.get("flags"), dict):

@@ -20,6 +20,7 @@ _GRAD = re.compile(
     r"^(.+)_grad(?:ient_sum)?(_\d+)?$"
 )  # some sums of several gradients have a scope of their own
 _GRADIENTS = re.compile(r"^gradients(_\d+)?$")
+_SUM = re.compile(r"^AddN(_\d+)?$")  # its dense inputs of IndexedSlices are below its name
 
 
 class NameClaim(NamedTuple):
@@ -51,6 +52,8 @@ def proposed(
 ) -> Dict[str, Set[str]]:
     """Candidates for gradient code by scope: nodes below an `X_grad/`, and the scope's own leaves.
 
+    What is below such a leaf that adds gradients up is its input, made dense.
+
     Args:
         names: all nodes of the graph.
         made: their claims.
@@ -62,7 +65,7 @@ def proposed(
     scopes = _scopes(names, made, without)
     for name in names:
         scope = next((scope for scope in given if name.startswith(scope + "/")), None)
-        scope = _scope_of(name, scopes) if scope is None and name not in without else scope
+        scope = _scope_of(name, scopes, names) if scope is None and name not in without else scope
         if scope is not None:
             found.setdefault(scope, set()).add(name)
     return found
@@ -96,13 +99,14 @@ def differentiated(
     return split[1] if split else None
 
 
-def _scope_of(name: str, scopes: AbstractSet[str]) -> Optional[str]:
+def _scope_of(name: str, scopes: AbstractSet[str], names: AbstractSet[str]) -> Optional[str]:
     """The outermost scope whose gradient code contains a node; the root comes last."""
     parts = name.split("/")
     for end in [*range(1, len(parts)), 0]:
         if "/".join(parts[:end]) in scopes:
             inner = parts[end:-1]
-            if any(_GRAD.match(part) for part in inner) or (end and not inner):
+            is_summed = bool(inner and _SUM.match(inner[0])) and "/".join(parts[: end + 1]) in names
+            if any(_GRAD.match(part) for part in inner) or (end and (not inner or is_summed)):
                 return "/".join(parts[:end])
     return None
 

@@ -40,8 +40,15 @@ def is_one(view: GraphView, name: str) -> bool:
     node = view.nodes[name]
     if node.op != "Fill":
         return all_equal(node, 1) and elements(node.attr["value"].tensor) == 1
-    dims, value = (view.nodes[port.node] for port in view.inputs(name))
-    return all_equal(value, 1) and dims.op == "Const" and elements(dims.attr["value"].tensor) == 0
+    dims = view.nodes[view.inputs(name)[0].node]
+    return is_ones(view, name) and dims.op == "Const" and elements(dims.attr["value"].tensor) == 0
+
+
+def is_ones(view: GraphView, name: str) -> bool:
+    """Whether a node is filled with ones, the initial gradient of a loss of any shape."""
+    node = view.nodes[name]
+    filler = view.nodes[view.inputs(name)[1].node] if node.op == "Fill" else node
+    return node.op == "OnesLike" or all_equal(filler, 1)
 
 
 def elements(tensor: Any) -> int:

@@ -6,10 +6,10 @@ from typing import AbstractSet, Dict, Iterator, List, Sequence, Tuple
 
 from graphmp.config import Config
 from graphmp.errors import warning
-from graphmp.graph.structure.values import is_one
+from graphmp.graph.structure.values import is_ones
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import ADDS
-from graphmp.policy.reason import LOSS_SCALE, Reason
+from graphmp.policy.reason import LOSS, LOSS_SCALE, Reason
 from graphmp.scaling.losses.model import GradientScope, Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.fetched_gradients import kept_ports
@@ -17,7 +17,7 @@ from graphmp.scaling.plan.model import ScalePlan
 from graphmp.scaling.plan.skip_plan import activations, plan_skips
 
 _SUMS = ADDS | {"Sub"}
-LOSS = Reason(LOSS_SCALE, "gradients of this loss are multiplied by it")
+_LOSS = Reason(LOSS, "gradients are taken of it")
 _SEED = Reason(LOSS_SCALE, "is multiplied by it in float32")
 _KEPT = Reason(LOSS_SCALE, "gives the unscaled gradient")
 
@@ -55,7 +55,10 @@ def planned(
         unscaled,
         skips,
         kept,
-        dict(_in_float32(graph, [scope for _, scope in scopes], kept)),
+        {
+            **dict(_in_float32([scope for _, scope in scopes], kept)),
+            **losses_in_float32(graph, losses),
+        },
         {scope: graph.code[scope] for scope in [*graph.discovered, *graph.recorded]},
         graph.forward,
         graph.joined,
@@ -65,7 +68,7 @@ def planned(
 
 
 def _in_float32(
-    graph: TrainingGraph, scopes: Sequence[GradientScope], kept: Sequence[Port]
+    scopes: Sequence[GradientScope], kept: Sequence[Port]
 ) -> Iterator[Tuple[str, Reason]]:
     """Nodes that stay float32; of several reasons for one, the last holds."""
     for scope in scopes:
@@ -76,21 +79,28 @@ def _in_float32(
         for seed in scope.seeds:
             if seed.node in scope.nodes:
                 yield seed.node, _SEED
-    for scope in scopes:
-        if _is_number(graph, scope):
-            for name in scope.losses:
-                yield name, LOSS
 
 
-def _is_number(graph: TrainingGraph, scope: GradientScope) -> bool:
-    """Whether gradients are taken of a number, not of activations.
+def losses_in_float32(graph: TrainingGraph, losses: Sequence[Loss]) -> Dict[str, Reason]:
+    """The forward nodes that are losses, scaled or not."""
+    return {
+        name: _LOSS
+        for loss in losses
+        for scope in loss.scopes
+        if _is_of_loss(graph, scope)
+        for name in scope.losses
+    }
+
+
+def _is_of_loss(graph: TrainingGraph, scope: GradientScope) -> bool:
+    """Whether gradients are taken of a loss, not of activations.
 
     Those of activations have the user's own seeds, such as 1 minus the minimum of random numbers.
     """
     readers = (
         consumer.node for seed in scope.seeds for consumer in graph.view.consumers(seed.node)
     )
-    return all(is_one(graph.view, seed.node) for seed in scope.seeds) and not any(
+    return all(is_ones(graph.view, seed.node) for seed in scope.seeds) and not any(
         graph.view.nodes[name].op in _SUMS for name in readers
     )
 

@@ -22,7 +22,7 @@ from graphmp.scaling.plan.functions import (
     plan_returned,
     steps_inside,
 )
-from graphmp.scaling.plan.graph_plan import planned
+from graphmp.scaling.plan.graph_plan import losses_in_float32, planned
 from graphmp.scaling.plan.loops import behind_loops, plan_loops, without
 from graphmp.scaling.plan.model import ScalePlan
 
@@ -54,7 +54,11 @@ def plan_scaling(
         unscaled = [(step.body, loss) for step in steps for loss in step.losses]
         returned = plan_returned(graph, [], config, allow, recorded)
         return planned(graph, [], config, allow, [])._replace(
-            unscaled=losses, unscaled_inside=unscaled, returned=returned, directions=ways
+            unscaled=losses,
+            float32=losses_in_float32(graph, losses),
+            unscaled_inside=unscaled,
+            returned=returned,
+            directions=ways,
         )
     warnings = [*_assumed(graph), *_unscaled_updates(graph, losses, config)]
     returned = plan_returned(graph, steps, config, allow, recorded)

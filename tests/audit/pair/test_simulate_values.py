@@ -98,16 +98,17 @@ def test_the_output_is_that_of_the_last_half_op(simulated_layers):
 def test_sums_are_of_float32_and_overflow_to_infinity():
     """A sum of 4,096 ones: a float16 that is added up in float16 stays at 2,048."""
     before = painting.graph(
-        "x Placeholder shape=[1,4096]", "w Placeholder shape=[4096,1]", "m MatMul x w"
+        "x Placeholder shape=[1,4096]", "w Placeholder shape=[4096,2]", "m MatMul x w"
     )
     _, simulation = both(before)
     name = simulation.rounded["m"] + ":0"
     for value, expected in ((1.0, 4096), (16.0, np.inf)):
-        assert painting.values(
+        (found,) = painting.values(
             simulation.meta_graph,
             [name],
-            {"x:0": np.full((1, 4096), value), "w:0": np.ones((4096, 1))},
-        ) == [expected]
+            {"x:0": np.full((1, 4096), value), "w:0": np.ones((4096, 2))},
+        )
+        assert (found == expected).all()
 
 
 def test_constants_are_rounded():

@@ -142,3 +142,17 @@ def test_gradients_that_nobody_copied_start_a_chain():
     )
     found = find(GraphView(graph(*FORWARD, *lines).graph_def))
     assert found.assumed == {} and found.scopes["old"] == {"old/loss_grad/Neg", "old/h_grad/MatMul"}
+
+
+def test_the_dense_input_of_a_sum_of_gradients_is_gradient_code():
+    """TensorFlow makes IndexedSlices dense below the name of the sum that reads them."""
+    with tf.Graph().as_default() as built:
+        hidden = tf.tanh(tf.placeholder(tf.float32, [8, 4]))
+        rows = tf.gather(hidden, [0, 1])
+        tf.gradients([tf.reduce_sum(rows), tf.reduce_sum(tf.square(hidden))], [hidden.op.inputs[0]])
+    nodes = {op.name for op in built.get_operations() if op.name.startswith("gradients/AddN")}
+    dense = [op.name for op in built.get_operations() if op.type == "UnsortedSegmentSum"]
+    assert dense and dense[0].startswith("gradients/AddN/")
+    assert nodes <= gradient_code(GraphView(built.as_graph_def()))["gradients"]
+    other = code_of("g/Mul Neg g/h_grad/MatMul", "g/Mul/below Neg x", "g/AddN_1/clip Neg x")
+    assert other["g"].isdisjoint({"g/Mul/below", "g/AddN_1/clip"})
