@@ -7,7 +7,7 @@ same names. A name is only supplied if it is missing.
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional
+from typing import Any, Callable, List, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -27,6 +27,7 @@ _CONTROL_FLOW = "tensorflow.python.ops.control_flow_ops"
 _NORMALIZATION = "tensorflow.python.layers.normalization"
 _OPS = "tensorflow.python.framework.ops"
 _CELLS = "tensorflow.python.ops.rnn_cell_impl"
+_LOWER_BOUND = "GDNLowerBound"
 _OWN_CELLS = table.MODULES["rnn.python.ops.rnn_cell"][0] + ":"
 
 # Missing in 2.15.1 and in 2.21.0, all of them.
@@ -148,10 +149,26 @@ def supply() -> None:
             internals.note(
                 "supplied %s.%s from %s: %s", row.module, row.name, row.source, row.reason
             )
-    try:
-        tf.RegisterGradient("GDNLowerBound")(_lower_bound_gradient)
-    except KeyError:
-        internals.note("the gradient GDNLowerBound is there")
+    _serve_gradient(_LOWER_BOUND, _lower_bound_gradient)
+
+
+def _serve_gradient(op_type: str, gradient: Callable[..., Any]) -> None:
+    """Give what looks a gradient up this one, unless the script registers its own.
+
+    A second registration of a name would be an error.
+    """
+    registry = internals.fetch(_OPS + ":gradient_registry")
+    registered = type(registry).lookup
+
+    def lookup(self: Any, name: str) -> Callable[..., Any]:
+        try:
+            return registered(self, name)
+        except LookupError:
+            if self is not registry or tf.compat.as_str(name) != op_type:
+                raise
+            return gradient
+
+    type(registry).lookup = lookup
 
 
 def _lower_bound_gradient(op: tf.Operation, grad: tf.Tensor) -> List[Optional[tf.Tensor]]:

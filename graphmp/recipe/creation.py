@@ -51,7 +51,7 @@ from graphmp.recipe import writes
 from graphmp.recipe.arguments import draws, float32_attribute, mapped, same_dtype, tensors_of, whole
 from graphmp.recipe.kernels import forbidden
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan
-from graphmp.recipe.refusal import functional_control_flow
+from graphmp.recipe.refusal import functional_control_flow, mixed_product
 from graphmp.rewrite.costs import SLOW_KERNEL
 from graphmp.tf_hooks.internals import accepts, op_def
 from graphmp.tf_hooks.op_creation import Creation
@@ -163,6 +163,8 @@ class DecoratedCall:
         )
 
     def _in_half(self, creation: Creation, name: str) -> Optional[tuple]:
+        if _is_mixed_product(creation) and not self._is_kept(name):
+            raise mixed_product()
         if self._denied(creation, name):
             return self._repair(creation, name)
         made = creation.make(self._variables_in_half(creation))
@@ -256,9 +258,7 @@ class DecoratedCall:
     def _denied(self, creation: Creation, name: str) -> bool:
         if not self._has_half(creation.arguments) or matches(self.config.force_compute, name):
             return False
-        if matches(self.config.float32_nodes + self._policy.keep_float32, name) or not accepts(
-            creation.op_type, self.half
-        ):
+        if self._is_kept(name) or not accepts(creation.op_type, self.half):
             return True
         if forbidden(creation, self.config.compute_dtype):
             return True
@@ -268,6 +268,9 @@ class DecoratedCall:
             and self._policy.wants_float32(creation.op_type)
             and not op_def(creation.op_type).is_stateful
         )
+
+    def _is_kept(self, name: str) -> bool:
+        return matches(self.config.float32_nodes + self._policy.keep_float32, name)
 
     def _is_source(self, creation: Creation) -> bool:
         """Whether an op of the half part makes float32 from integers, or from a float32 table."""
@@ -375,6 +378,13 @@ def _array(handle: Any) -> Optional[Any]:
     while op.type in CONTROL_FLOW and op.inputs:
         op = op.inputs[0].op
     return op if op.type == "TensorArrayV3" else None
+
+
+def _is_mixed_product(creation: Creation) -> bool:
+    """Whether it is `tf.matmul` of bfloat16 and float32, neither said to be sparse."""
+    return creation.op_type == "SparseMatMul" and not (
+        creation.arguments.get("a_is_sparse") or creation.arguments.get("b_is_sparse")
+    )
 
 
 def _is_structure(op_type: str) -> bool:

@@ -60,6 +60,15 @@ def functional_control_flow(op_type: str) -> GraphmpError:
     )
 
 
+def mixed_product() -> GraphmpError:
+    """The error for a product of bfloat16 and float32, which TensorFlow computes in float32."""
+    return GraphmpError(
+        "GMP012",
+        "%sTensorFlow makes a float32 SparseMatMul of a product of bfloat16 and float32, such as a"
+        " weight that is computed, or in TensorFlow 1 a variable; %s" % (_here(), ADVICE),
+    )
+
+
 def written_in_loop(variable: str) -> GraphmpError:
     """The error for a loop that writes a variable whose cast is made before the loop."""
     return GraphmpError(
@@ -96,7 +105,7 @@ def check_coverage(graph: Any, start: int, policy: Policy, config: Config) -> No
     raise GraphmpError(
         "GMP015",
         "none of the %d matmuls and convolutions, %s the first, would run in %s: each reads"
-        " float32, an input that is no argument of the build function or a weight that it computes;"
+        " float32, an input that is no argument of the build function;"
         " pass the inputs as arguments, or let `graphmp convert FILE --engine=rewrite` change the"
         " float32 graph" % (len(expected), expected[0].name, config.compute_dtype),
     )

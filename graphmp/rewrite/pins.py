@@ -7,7 +7,8 @@ Rules in order; the first that applies is the reason.
 2. Statistics of a batch normalisation (`U`).
 3. The op doesn't support half precision, has no kernel for it, or one that fails for the node's
    shapes; a division by a constant in bfloat16 on TensorFlow 1.15, of which its optimizer of graphs
-   makes a Reciprocal, for which there is no kernel; the flow of a TensorArray.
+   makes a Reciprocal, for which there is no kernel; an op that would take a TensorArray with it to
+   XLA_CPU:0 there; the flow of a TensorArray.
 4. Fetched nodes: signatures, --fetch, definitions of variables, and outputs of the model in
    collections.
 5. --keep_float32.
@@ -33,6 +34,7 @@ from graphmp.graph.structure.reciprocals import NO_RECIPROCAL, becomes_reciproca
 from graphmp.graph.structure.view import Port, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import BY_NAME, RESOURCE
+from graphmp.policy.half_kernels import DEVICES, has_kernel, types_of
 from graphmp.policy.layout import Dimensions, channels_last, data_format
 from graphmp.policy.op_sets import ASSIGNS, UPDATE_PREFIXES
 from graphmp.policy.policy import Policy
@@ -69,6 +71,11 @@ _MEMORY = Reason(VARIABLE, "hands on a variable that is written before it is rea
 _CARRIED = Reason(VARIABLE, "hands the value of a variable on to a write")
 _STATISTICS = Reason(STATISTICS, "a normalisation keeps its mean and variance in float32")
 _UPDATE = Reason(UPDATE, "computes in float32 on gradients")
+_MOVED = Reason(
+    NO_KERNEL,
+    "TensorFlow 1.15 has its bfloat16 kernel on XLA_CPU:0 alone, and puts a TensorArray beside it,"
+    " which that device can't hold",
+)
 _SMALL_TABLE = 8  # a table may be cast itself if a look-up's result is this many times larger
 
 
@@ -125,10 +132,22 @@ def unsupported(
     inputs = graph.node(number).input
     if becomes_reciprocal(op, compute_dtype, inputs, in_body(graph.view.nodes)):
         return Reason(NO_KERNEL, NO_RECIPROCAL)
+    if _moves_an_array(graph, number, compute_dtype):
+        return _MOVED
     if not faults(op, compute_dtype):
         return None
     found = fault(op, compute_dtype, _shapes(graph, unit.node))
     return None if found is None else Reason(NO_KERNEL, str(found))
+
+
+def _moves_an_array(graph: TypedGraph, number: int, compute_dtype: str) -> bool:
+    """Whether TensorFlow 1.15 would put a TensorArray on XLA_CPU:0, beside a unit in bfloat16."""
+    unit, node = graph.units[number], graph.node(number)
+    is_old = compute_dtype == "bfloat16" and tf.__version__.startswith("1.")
+    if not is_old or unit.node not in graph.places.beside_arrays:
+        return False
+    types = {**types_of(node), unit.attribute: BY_NAME[compute_dtype]}
+    return not any(has_kernel(node.op, types, device, here=True) for device in DEVICES)
 
 
 def _shapes(graph: TypedGraph, name: str) -> List[Optional[Dimensions]]:

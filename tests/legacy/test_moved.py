@@ -102,3 +102,17 @@ from tensorflow.python.util.nest import is_sequence
 print([is_sequence([1]), callable(training_ops.apply_adam)])
 """
     assert ran(text) == "[True, True]"
+
+
+def test_a_gradient_that_is_supplied_may_be_registered(ran):
+    """By a script with its own copy of a layer of contrib."""
+    text = """
+import tensorflow as tf
+tf.RegisterGradient("GDNLowerBound")(lambda op, gradient: [gradient * 3, None])
+x = tf.constant([1.0, 2.0])
+with tf.get_default_graph().gradient_override_map({"Maximum": "GDNLowerBound"}):
+    y = tf.maximum(x, 0.0)
+with tf.Session() as session:
+    print(session.run(tf.gradients(y, x)[0]).tolist())
+"""
+    assert ran(text) == "[3.0, 3.0]"

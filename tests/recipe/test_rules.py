@@ -684,6 +684,23 @@ def test_functional_control_flow_is_refused_by_its_line(graph):
         )
 
 
+def test_a_product_of_bfloat16_and_a_variable_that_tensorflow_1_makes_float32(graph):
+    """Its result was written to an array of bfloat16, an error at the first step."""
+
+    def build(x):
+        weights = tf.get_variable("weights", [12, 4])
+        rows = tf.map_fn(lambda row: tf.tanh(tf.matmul(row[None], weights)), x)
+        return tf.layers.dense(tf.reshape(rows, [8, 4]), 1)
+
+    recipe = graphmp.mixed_precision(compute_dtype="bfloat16", engine="recipe")(build)
+    x = vectors()[0]
+    if tf.__version__ < "2":
+        with pytest.raises(graphmp.GraphmpError, match=r"GMP012: .*test_rules.py:\d+: .*Sparse"):
+            recipe(x)
+    else:
+        assert run(recipe(x), {x: VECTORS}).shape == (8, 1)
+
+
 def test_functions_of_an_input_pipeline_are_left_alone(graph):
     @fixed
     def build(x):
@@ -710,7 +727,7 @@ def test_inputs_that_do_not_come_through_arguments_are_refused(graph):
 
 
 @pytest.mark.unit
-def test_a_weight_that_is_computed_in_float32_is_named_as_a_cause(graph):
+def test_a_weight_that_is_computed_in_float32_is_refused_by_its_line(graph):
     """TensorFlow multiplies bfloat16 by float32, and gives float32."""
 
     def build(x):
@@ -718,7 +735,9 @@ def test_a_weight_that_is_computed_in_float32_is_named_as_a_cause(graph):
         return tf.matmul(x, w / tf.matmul(tf.ones([1, 12]), w))
 
     decorate = graphmp.mixed_precision(compute_dtype="bfloat16", engine="recipe")
-    with pytest.raises(graphmp.GraphmpError, match=r"GMP015: .* or a weight that it computes; "):
+    with pytest.raises(
+        graphmp.GraphmpError, match=r"GMP012: .*rules.py:\d+: .* weight that is computed"
+    ):
         decorate(build)(vectors()[0])
 
 

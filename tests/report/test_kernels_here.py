@@ -102,6 +102,28 @@ def test_divisions_by_constants_are_kept_in_float32_on_1_15(divisor, kept):
     assert said(graph) == [] and trains(graph)
 
 
+def recurrent():
+    """The results of a loop are of an op with a bfloat16 kernel on XLA_CPU:0 alone, in 1.15.5."""
+    x = tf.placeholder(tf.float32, [2, 8, 8, 3], "x")
+    cell = tf.nn.rnn_cell.BasicRNNCell(4)
+    hidden, _ = tf.nn.dynamic_rnn(cell, tf.reshape(x, [2, 8, 24]), dtype=tf.float32)
+    loss = tf.reduce_mean(tf.layers.dense(hidden, 1))
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+    tf.global_variables_initializer()
+
+
+def test_what_takes_a_tensor_array_with_it_is_kept_in_float32_on_1_15():
+    """That device can't hold one: a step ended in an InternalError."""
+    graph = built(recurrent)
+    found = {
+        node.name: node
+        for node in graphmp.convert(graph, compute_dtype="bfloat16").meta_graph.graph_def.node
+    }
+    (result,) = (node for name, node in found.items() if name.endswith("basic_rnn_cell/Tanh"))
+    assert (result.attr["T"].type == tf.float32.as_datatype_enum) is OLD
+    assert said(graph) == [] and trains(graph)
+
+
 def own_division():
     """The model divides in bfloat16, which conversions leave as it is."""
     divided(by_a_placeholder)()

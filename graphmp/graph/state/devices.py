@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Consumer, GraphView
 from graphmp.once import once
-from graphmp.policy.op_sets import VARIABLE_OPS
+from graphmp.policy.op_sets import ARRAYS, VARIABLE_OPS
 
 COLOCATION = "_class"
 _PREFIX = "loc:@"
@@ -47,6 +47,12 @@ class Places:
     def _any(self) -> bool:
         """Whether any node names a device."""
         return any(node.device for node in self._view.nodes.values())
+
+    @once
+    def beside_arrays(self) -> AbstractSet[str]:
+        """The nodes that TensorArrays are put beside: what computes the first value they hold."""
+        nodes = self._view.nodes
+        return {_beside(self._view, name) for name, node in nodes.items() if node.op in ARRAYS}
 
     def elsewhere(self, name: str, readers: Iterable[Consumer]) -> Dict[str, List[Consumer]]:
         """The consumers of a node's output on other devices than the node, by device."""
