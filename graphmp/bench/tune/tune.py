@@ -25,7 +25,7 @@ from graphmp.bench.tune.halving import Halving, starting_point
 from graphmp.bench.tune.measure import measure
 from graphmp.bench.tune.options import TuneOptions
 from graphmp.bench.tune.steps import StepProcesses
-from graphmp.bench.tune.tuned import Tuned, fastest
+from graphmp.bench.tune.tuned import Tuned
 from graphmp.config import Config
 from graphmp.conversion.conversion import Conversion
 from graphmp.doctor.devices import Device
@@ -37,6 +37,7 @@ from graphmp.report.training import nothing_trains
 from graphmp.rewrite.decisions import decided, in_half
 from graphmp.rewrite.pipeline import Solver, rewrite
 from graphmp.session.steps.traces import Traces
+from graphmp.timings import fastest
 from graphmp.tuning import files
 from graphmp.tuning.costs import (
     BYTES,

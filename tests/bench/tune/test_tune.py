@@ -10,7 +10,6 @@ import graphmp
 from graphmp.bench.processes.processes import Trouble
 from graphmp.bench.tune import halving, measure, steps, tune
 from graphmp.bench.tune.options import TuneOptions
-from graphmp.bench.tune.tuned import fastest
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.policy.dtypes import names_half
@@ -160,24 +159,6 @@ def test_a_graph_that_is_half_already_is_refused_before_any_work(local, tmp_path
             lambda what, ends: told.append(what),
         )
     assert not told and list(pathlib.Path(tmp_path).iterdir()) == []
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize(
-    "rounds, name",
-    [
-        ({"float32": [[5.0], [5.1]], "bytes": [[5.2], [5.3]], "tuned": [[4.0], [4.1]]}, "tuned"),
-        ({"float32": [[4.0], [4.1]], "bytes": [[5.2], [5.3]], "tuned": [[5.0], [5.1]]}, "float32"),
-        ({"float32": [[4.0], [4.1]], "bytes": [[3.2], [3.3]], "tuned": [[5.0], [5.1]]}, "bytes"),
-        ({"float32": [[4.0], [9.0]], "bytes": [[9.0], [3.9]], "tuned": [[5.0], [5.1]]}, "bytes"),
-        ({"float32": [[4.0], [4.3], [9.0]], "tuned": [[4.1], [4.1], [4.1]]}, "tuned"),
-        ({"float32": [[4.0], [9.0], [4.1]], "tuned": [[5.0], [5.1], [5.0]]}, "float32"),
-        ({"float32": [[4.0]], "tuned": [[5.0]]}, "float32"),
-        ({"float32": [[4.0]], "tuned": [[4.0]]}, "tuned"),
-    ],
-)
-def test_the_shortest_step_is_kept(rounds, name):
-    assert fastest(rounds) == name
 
 
 def test_casts_are_timed_alone():
