@@ -96,15 +96,20 @@ def run(args: argparse.Namespace) -> int:
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.bench.device import find
         from graphmp.bench.tune.tune import tune
+        from graphmp.bench.tune.tuned import Tuned
     device = find()
-    with reporter(began) as tell:
-        conversion = convert_source(
-            args, _conversion_options(device.default_dtype), lambda stage: tell(stage, None)
-        )
-        say_what_is_amiss(conversion)
-        found = tune(conversion, device, options, output, tell)
+    try:
+        with reporter(began) as tell:
+            conversion = convert_source(
+                args, _conversion_options(device.default_dtype), lambda stage: tell(stage, None)
+            )
+            say_what_is_amiss(conversion)
+            found = tune(conversion, device, options, output, tell)
+    except KeyboardInterrupt:
+        found = Tuned()
     if found.costs is None:
-        raise KeyboardInterrupt
+        sys.stderr.write("graphmp: interrupted; nothing was written to %s\n" % args.output)
+        return _INTERRUPTED
     _present(args, found, conversion.report["compute_dtype"])
     return _INTERRUPTED if found.interrupted else 0
 

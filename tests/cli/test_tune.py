@@ -169,6 +169,22 @@ def test_interrupted(here, capfd, monkeypatch):
     assert not files.read("early.costs").complete
 
 
+@pytest.mark.parametrize("order", ["open_for_traces", "make_batches"])
+def test_interrupted_before_anything_is_measured(here, capfd, monkeypatch, order):
+    ask = Local.ask
+
+    def interrupted(self, ordered, *arguments, limit=None):
+        if ordered == order:
+            raise KeyboardInterrupt
+        return ask(self, ordered, *arguments, limit=limit)
+
+    monkeypatch.setattr(Local, "ask", interrupted)
+    status, out, err = command(capfd, "tune", "train.meta", "-o", "none.costs", "--seconds=1")
+    assert (status, out) == (130, "")
+    assert err == "graphmp: interrupted; nothing was written to none.costs\n"
+    assert not pathlib.Path("none.costs").exists()
+
+
 def test_convert_records_the_machine(costs, capfd):
     """Of another machine too: convert takes costs anywhere, in the same bytes."""
     found = files.read(str(costs))
