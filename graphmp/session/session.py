@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import weakref
 from dataclasses import fields
 from typing import Any, Optional, Set, Tuple, Union
@@ -9,6 +10,8 @@ from typing import Any, Optional, Set, Tuple, Union
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.files.outputs import check_file
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
 from graphmp.session.live import runs
@@ -39,6 +42,7 @@ class _Converting:
         **options: Any,
     ):
         settings = Config.make(**options)
+        _check_file(tune)
         config = _with_config(config, target, settings)
         super().__init__(target, graph, config)  # type: ignore[call-arg]
         _convert_in(self, settings, tune)
@@ -62,8 +66,8 @@ class Session(_Converting, tf.Session):
         **options: fields of `graphmp.config.Config`.
 
     Raises:
-        GraphmpError: GMP002 for an option that isn't accepted; at the first run that trains, the
-            errors of `graphmp.convert`.
+        GraphmpError: GMP002 for an option that isn't accepted; GMP004 for a file that can't be
+            written; at the first run that trains, the errors of `graphmp.convert`.
     """
 
 
@@ -72,6 +76,14 @@ class InteractiveSession(_Converting, tf.InteractiveSession):
 
     It has the same arguments and errors as `Session`.
     """
+
+
+def _check_file(tune: Union[bool, str]) -> None:
+    """Refuse an empty path, and a file that can't be written, before anything is measured."""
+    if tune == "":
+        raise GraphmpError("GMP002", "tune='': accepted are True, False and the path of a file")
+    if not isinstance(tune, bool):
+        check_file(pathlib.Path(tune))
 
 
 def _with_config(given: Optional[Any], target: str, settings: Config) -> Any:

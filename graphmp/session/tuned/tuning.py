@@ -55,6 +55,7 @@ _MANY_SKIPS = 5
 _UNMEASURED = "operations were not measured: %s"
 _KEPT = "the next run takes what was measured from %s"
 _KEPT_LATE = _KEPT + " if it restores a checkpoint there before it trains, else by --tune_file"
+_NOT_KEPT = "%s keeps what was measured of another graph; the next run measures this one anew"
 _OTHER_GRAPH = "%s: not used, it is of another graph"
 _OTHER_BATCH = "%s: not used, its batches were of %s, these are of %s"
 _UNFINISHED = "not tuned: it ended after %d training steps; %d to %d that are alike are needed"
@@ -186,6 +187,7 @@ class Tuning:
             self._note = str(error)
             return None
         if self._placement == costs.placement:
+            self._file.holds(self._placement)
             return costs
         self._note = _OTHER_GRAPH % self._file.path
         return None
@@ -398,7 +400,10 @@ class Tuning:
             costs = replace(costs, faster=found.faster, steps={**costs.steps, **steps})
         text, is_written = self._kept_in_words % self._file.path, True
         try:
-            self._file.write(costs)
+            if self._file.holds(self._placement):
+                self._file.write(costs)
+            else:
+                text, is_written = _NOT_KEPT % self._file.path, False
         except GraphmpError as error:
             text, is_written = str(error), False
         if self.verdict is not None:

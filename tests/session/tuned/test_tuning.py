@@ -15,7 +15,7 @@ from graphmp.errors import GraphmpError
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.session.live.live_graph import LiveGraph, known_live_graph
-from graphmp.session.tuned import tracing
+from graphmp.session.tuned import costs_file, tracing
 from graphmp.session.tuned.measurement import Measurement
 from graphmp.session.tuned.turn import Request, TimedTurn
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, steps_of
@@ -507,6 +507,7 @@ def test_operations_that_cannot_be_measured_leave_bytes(graph, monkeypatch):
 
 def tuned_beside_checkpoints(path, seconds, steps=54, width=16):
     """A run that saves before it trains, as MonitoredTrainingSession does: its tuning."""
+    costs_file._HOLDERS.clear()  # those of the process before
     with tf.Graph().as_default() as graph:
         build(width=width)
         saver = tf.train.Saver()
@@ -574,15 +575,45 @@ def test_a_folder_that_is_known_too_late_is_said(graph, monkeypatch, tmp_path, l
 def test_a_file_that_cannot_be_written_is_said(graph, monkeypatch, tmp_path):
     build()
     measured(monkeypatch, COSTS["placed by times"])
-    (tmp_path / "no_folder").touch()
-    session = graphmp.Session(
-        graph=graph, tune=str(tmp_path / "no_folder" / "kept.costs"), config=AS_WRITTEN
-    )
+    folder = tmp_path / "no_folder"
+    folder.mkdir()
+    session = graphmp.Session(graph=graph, tune=str(folder / "kept.costs"), config=AS_WRITTEN)
+    folder.rmdir()
+    folder.touch()
     Clock(known_live_graph(graph).tuning, {FLOAT32: 1.0, BYTES: 2.0, TUNED: 0.5, HALF: 9.0})
     with session, pytest.warns(RuntimeWarning, match="GMP004.*no_folder"):
         session.run("init")
         for _ in range(54):
             session.run("train", FEED)
+
+
+@pytest.mark.parametrize("name, code", [("", "GMP002"), ("no_folder/x.costs", "GMP004")])
+def test_a_file_that_cannot_be_is_refused_before_anything_runs(graph, tmp_path, name, code):
+    path = str(tmp_path / name) if name else ""
+    with pytest.raises(GraphmpError, match=code):
+        graphmp.Session(graph=graph, tune=path)
+
+
+def test_a_file_keeps_the_first_graph_of_several(monkeypatch, tmp_path):
+    """The next run is decided by it without timing, and so is the same graph built again."""
+    measured(monkeypatch, COSTS["placed by times"])
+    path, said = tmp_path / "kept.costs", []
+    monkeypatch.setattr(LiveGraph, "kept", lambda live, text, is_written: said.append(text))
+    for width in (16, 24, 16):
+        with tf.Graph().as_default() as graph:
+            build(width=width)
+            with graphmp.Session(graph=graph, tune=str(path), config=AS_WRITTEN) as session:
+                seconds = {FLOAT32: 1.0, BYTES: 2.0, TUNED: 0.5, HALF: 9.0}
+                clock = Clock(known_live_graph(graph).tuning, seconds)
+                losses(session, 54)
+                kept = path.read_bytes()
+    assert said == [
+        "the next run takes what was measured from %s" % path,
+        "%s keeps what was measured of another graph; the next run measures this one anew" % path,
+    ]
+    assert clock.called == [] and verdict(graph).file == str(path)
+    costs_file._HOLDERS.clear()
+    assert path.read_bytes() == kept
 
 
 def test_a_file_with_regions_is_used_with_them(monkeypatch, tmp_path):
