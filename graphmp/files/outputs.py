@@ -85,7 +85,7 @@ def refuse_inputs(output: pathlib.Path, inputs: Iterable[str]) -> None:
             raise GraphmpError(
                 "GMP004",
                 "%s: would be replaced, and it is read or written for %s too; choose another place"
-                " with -o" % (output, name),
+                % (output, name),
             )
 
 
