@@ -34,7 +34,7 @@ from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.shared_shapes import SharedShapes
 from graphmp.session.tuned.streams import Draws, Replay
 from graphmp.session.tuned.tracing import Trace, Tracing
-from graphmp.session.tuned.turn import DrawingTurn, Request, TimedTurn, Turn
+from graphmp.session.tuned.turn import DrawingTurn, Request, TimedTurn, Turn, nodes_of
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, MOST_ROUNDS, MOST_STEPS, Turns, steps_of
 from graphmp.session.tuned.variant_streams import VariantStreams
 from graphmp.session.tuned.verdict import Verdict, in_words
@@ -233,7 +233,7 @@ class Tuning:
             self.conversion(variant),
             draws,
             drew,
-            self._shapes_of(request),
+            self._shapes_of(request, variant),
             self.now,
             functools.partial(self._stepped, request),
             functools.partial(self._failed, variant),
@@ -273,10 +273,11 @@ class Tuning:
             if self._streams is not None:
                 self._streams.drew(session, variant, draws, values)
 
-    def _shapes_of(self, request: Request) -> List[Any]:
-        """The shapes to fetch with a run."""
+    def _shapes_of(self, request: Request, variant: str) -> List[Any]:
+        """The shapes to fetch with a run by a variant."""
         assert self._shapes is not None  # there is a conversion
-        return self._shapes.of(request.ops, frozenset(tensor.op for tensor, _ in request.feeds))
+        fed = frozenset(tensor.op for tensor, _ in request.feeds)
+        return self._shapes.of(request.ops, fed, nodes_of(self.conversion(variant)).stand_ins)
 
     def _stepped(
         self,

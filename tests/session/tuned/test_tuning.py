@@ -413,6 +413,24 @@ def test_shapes_that_random_numbers_decide_are_not_compared(graph):
     assert verdict(graph).outcome.steps == FEWEST_STEPS
 
 
+def test_shapes_are_fetched_without_drawing_random_numbers(graph):
+    """The noise is shared by the placement by bytes, and cloned where all is in half precision."""
+    batches = tf.data.Dataset.from_tensor_slices(tf.constant(X)).repeat().batch(16)
+    x = tf.data.make_one_shot_iterator(batches).get_next()
+    noise = tf.random_normal(tf.shape(x), seed=4)
+    build(x + noise)
+    total = tf.reduce_sum(noise)
+
+    def totals(session):
+        session.run("init")
+        return [float(session.run([total, "train"])[0]) for _ in range(tracing.STEPS + 8)]
+
+    with tf.Session(config=AS_WRITTEN) as session:
+        expected = totals(session)
+    with graphmp.Session(graph=graph, tune=True, config=AS_WRITTEN) as session:
+        assert totals(session) == pytest.approx(expected, rel=1e-2, abs=1e-1)
+
+
 def test_training_code_that_comes_later_begins_again(graph):
     loss = build()
     session, _ = tuned(graph, BYTES)
