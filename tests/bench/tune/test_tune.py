@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import signal
 
 import pytest
 
@@ -138,6 +140,22 @@ def test_what_was_measured_outlives_an_interruption(
         costs = files.read(str(path))
         assert not costs.complete and not costs.faster and costs.measurements
         assert graphmp.convert(conversion.original, costs=str(path)).report["costs"]
+
+
+def test_a_second_interruption_waits_until_the_file_is_written(
+    conversion, local, tmp_path, monkeypatch
+):
+    dumps = files.dumps
+
+    def interrupted(costs):
+        os.kill(os.getpid(), signal.SIGINT)
+        return dumps(costs)
+
+    monkeypatch.setattr(tune._Tuner, "compared", lambda tuner: None)
+    monkeypatch.setattr(files, "dumps", interrupted)
+    path = tmp_path / "x.costs"
+    found = tune.tune(conversion, CPU, QUICK, path)
+    assert found.interrupted and files.read(str(path)).measurements
 
 
 def test_a_graph_that_does_not_train(local, tmp_path):
