@@ -102,7 +102,7 @@ class Tuning:
         self._spent = self._forgotten = self._skipped = self._own_traces = 0
         self._note = ""
         self._lock = threading.RLock()
-        self._stepping = False
+        self._stepping: Optional[int] = None  # the thread that trains
 
     @property
     def current(self) -> str:
@@ -228,7 +228,7 @@ class Tuning:
         drew = functools.partial(self._drew, request.session, variant, draws)
         if not request.trains:
             return DrawingTurn(self.conversion(variant), draws, drew)
-        self._stepping = True
+        self._stepping = threading.get_ident()
         turn = TimedTurn(
             self.conversion(variant),
             draws,
@@ -265,7 +265,9 @@ class Tuning:
             return _DEBUG
         if request.trains and request.session.sess_str:
             return _SERVER % tf.compat.as_str_any(request.session.sess_str)
-        return _THREADS if request.trains and self._stepping else ""
+        # a thread that Ctrl-C took out of a step may train again
+        other = self._stepping not in (None, threading.get_ident())
+        return _THREADS if request.trains and other else ""
 
     def _drew(self, session: Any, variant: str, draws: Draws, values: Sequence[Any]) -> None:
         """A run has drawn random numbers, with the values of `draws.fetches`."""
@@ -295,7 +297,7 @@ class Tuning:
             trace: TensorFlow's trace of it, if it was traced.
         """
         with self._lock:
-            self._stepping = False
+            self._stepping = None
             if self.verdict is not None:
                 return
             kind = request.kind(shapes)
@@ -364,7 +366,7 @@ class Tuning:
     def _failed(self, variant: str, error: BaseException) -> Optional[Turn]:
         """A training step raised an error; returns the turn in which to repeat it, if any."""
         with self._lock:
-            self._stepping = False
+            self._stepping = None
             if variant == self.main or not isinstance(error, tf.errors.ResourceExhaustedError):
                 return None
             dtype = "float32" if variant == FLOAT32 else self._owner.config.compute_dtype

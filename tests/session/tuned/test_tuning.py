@@ -279,6 +279,24 @@ def test_an_error_of_the_script_is_no_hindrance(graph):
     assert verdict(graph).outcome.faster == BYTES
 
 
+def test_a_script_that_goes_on_after_ctrl_c_is_no_second_thread(graph, monkeypatch):
+    build()
+    session, _ = tuned(graph, BYTES)
+    with session:
+        losses(session, 3)
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(TimedTurn, "ends", interrupted)
+            session.run("train", FEED)
+        for _ in range(FEWEST_STEPS):
+            session.run("train", FEED)
+    assert verdict(graph).kept == BYTES and not verdict(graph).reason
+
+
+def interrupted(turn, values):
+    """Ctrl-C behind TensorFlow's run."""
+    raise KeyboardInterrupt
+
+
 def test_threads_that_train_at_once_end_it(graph):
     build()
     session, _ = tuned(graph, BYTES)
