@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from dataclasses import replace
 
@@ -304,7 +305,9 @@ def test_threads_that_train_at_once_end_it(graph):
         losses(session, 1)
         live = known_live_graph(graph)
         request = Request(session, (graph.get_operation_by_name("train"),), (), True, True)
-        live.turn(request)
+        other = threading.Thread(target=live.turn, args=(request,))
+        other.start()
+        other.join()
         with pytest.warns(RuntimeWarning, match="not tuned: several threads"):
             assert live.turn(request).conversion is live.converted is not None
 
