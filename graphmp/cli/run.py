@@ -18,7 +18,7 @@ from graphmp.conversion.contents import FILES
 from graphmp.conversion.source import LEGACY_IMPORTS
 from graphmp.environment import prepare_training
 from graphmp.errors import GraphmpError
-from graphmp.files.outputs import check_file, check_folder
+from graphmp.files.outputs import check_folder, check_kept
 
 HELP = "run an unmodified training script in mixed precision"
 EXAMPLE = """  graphmp run train.py --batch_size 64
@@ -161,7 +161,7 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
     if args.report:
         check_folder(pathlib.Path(args.report), FILES, read)
     if args.tune_file:
-        check_file(pathlib.Path(args.tune_file), read)
+        check_kept(pathlib.Path(args.tune_file), read)
     arguments = (module or script)[1:]
     unset = [
         *(name for name in FLAGS if not FLAGS[name].present),

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.files.outputs import check_file
+from graphmp.files.outputs import check_kept
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
 from graphmp.session.live import runs
@@ -83,7 +83,7 @@ def _check_file(tune: Union[bool, str]) -> None:
     if tune == "":
         raise GraphmpError("GMP002", "tune='': accepted are True, False and the path of a file")
     if not isinstance(tune, bool):
-        check_file(pathlib.Path(tune))
+        check_kept(pathlib.Path(tune))
 
 
 def _with_config(given: Optional[Any], target: str, settings: Config) -> Any:
