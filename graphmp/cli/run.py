@@ -18,7 +18,8 @@ from graphmp.conversion.contents import FILES
 from graphmp.conversion.source import LEGACY_IMPORTS
 from graphmp.environment import prepare_training
 from graphmp.errors import GraphmpError
-from graphmp.files.outputs import check_folder, check_kept
+from graphmp.files.outputs import check_folder
+from graphmp.tuning.kept import check_tune_file
 
 HELP = "run an unmodified training script in mixed precision"
 EXAMPLE = """  graphmp run train.py --batch_size 64
@@ -157,11 +158,11 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
     path = "" if module else script[0]
     if not module and not os.path.isfile(path):
         raise GraphmpError("GMP003", "%s: no such file; accepted is a Python script" % path)
-    read = [path, config.op_policy, config.ranges, config.costs]
     if args.report:
+        read = [path, config.op_policy, config.ranges, config.costs]
         check_folder(pathlib.Path(args.report), FILES, read)
     if args.tune_file:
-        check_kept(pathlib.Path(args.tune_file), read)
+        check_tune_file("--tune_file", args.tune_file, config, [path])
     arguments = (module or script)[1:]
     unset = [
         *(name for name in FLAGS if not FLAGS[name].present),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 import weakref
 from dataclasses import fields
 from typing import Any, Optional, Set, Tuple, Union
@@ -10,8 +9,6 @@ from typing import Any, Optional, Set, Tuple, Union
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.errors import GraphmpError
-from graphmp.files.outputs import check_kept
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
 from graphmp.session.live import runs
@@ -22,6 +19,7 @@ from graphmp.session.live.words import Words
 from graphmp.session.session_config import with_session_config
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tf_hooks import sessions
+from graphmp.tuning.kept import check_tune_file
 
 _SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()  # created to convert their graph
 _GRAPHS: weakref.WeakSet[Any] = weakref.WeakSet()  # whose sessions all convert them
@@ -42,7 +40,8 @@ class _Converting:
         **options: Any,
     ):
         settings = Config.make(**options)
-        _check_file(tune)
+        if not isinstance(tune, bool):
+            check_tune_file("tune", tune, settings)
         config = _with_config(config, target, settings)
         super().__init__(target, graph, config)  # type: ignore[call-arg]
         _convert_in(self, settings, tune)
@@ -76,14 +75,6 @@ class InteractiveSession(_Converting, tf.InteractiveSession):
 
     It has the same arguments and errors as `Session`.
     """
-
-
-def _check_file(tune: Union[bool, str]) -> None:
-    """Refuse an empty path, and a file that can't be written, before anything is measured."""
-    if tune == "":
-        raise GraphmpError("GMP002", "tune='': accepted are True, False and the path of a file")
-    if not isinstance(tune, bool):
-        check_kept(pathlib.Path(tune))
 
 
 def _with_config(given: Optional[Any], target: str, settings: Config) -> Any:

@@ -89,6 +89,14 @@ def test_an_output_that_cannot_be_is_refused_before_anything_runs(
 
 
 @pytest.mark.unit
+def test_a_file_that_nothing_would_be_written_to_is_refused(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    status, line = refused(capfd, "run", "--tune_file=y", "--costs=x", "train.py")
+    assert status == 2 and line.startswith("graphmp: error GMP002: --tune_file=y: ")
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "arguments, flag",
     [

@@ -253,7 +253,10 @@ class Tuning:
             self._note = _OTHER_BATCH % (self._file.path, costs.batch_size, self._batch_size)
             self._prepare()
         elif costs.faster:
+            assert self._by_times is not None  # the graph was converted by the file
             kept = TUNED if costs.float32_nodes else costs.faster
+            if kept == TUNED and not computes_in_half(self._by_times):
+                kept = FLOAT32
             self._decide(Verdict(kept, None, file=self._file.path))
         else:  # of a run that ended before there was a verdict
             self.measured = costs

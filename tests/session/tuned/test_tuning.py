@@ -633,6 +633,24 @@ def test_a_file_that_cannot_be_is_refused_before_anything_runs(graph, tmp_path, 
         graphmp.Session(graph=graph, tune=path)
 
 
+def test_a_file_is_refused_beside_given_costs(graph, tmp_path):
+    (tmp_path / "x.costs").touch()
+    with pytest.raises(GraphmpError, match="GMP002: tune=.*nothing is measured"):
+        graphmp.Session(graph=graph, tune=str(tmp_path / "y"), costs=str(tmp_path / "x.costs"))
+
+
+def test_a_file_whose_conversion_is_all_in_float32_keeps_float32(monkeypatch, tmp_path):
+    """`graphmp tune` says of such a conversion that it is the fastest."""
+    measured(monkeypatch, COSTS["all in float32"])
+    seconds = (1.0, 2.0, 9.0)
+    tuned_beside_checkpoints(tmp_path, seconds)
+    path = tmp_path / "graphmp.costs"
+    path.write_bytes(files.dumps(replace(files.read(str(path)), faster=TUNED)))
+    second, _, variants = tuned_beside_checkpoints(tmp_path, seconds, steps=3)
+    assert second.verdict.kept == FLOAT32 and second.verdict.file == str(path)
+    assert variants == set()
+
+
 def test_a_file_keeps_the_first_graph_of_several(monkeypatch, tmp_path):
     """The next run is decided by it without timing, and so is the same graph built again."""
     measured(monkeypatch, COSTS["placed by times"])
