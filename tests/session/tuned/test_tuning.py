@@ -635,7 +635,7 @@ def test_a_file_that_cannot_be_is_refused_before_anything_runs(graph, tmp_path, 
 
 def test_a_file_is_refused_beside_given_costs(graph, tmp_path):
     (tmp_path / "x.costs").touch()
-    with pytest.raises(GraphmpError, match="GMP002: tune=.*nothing is measured"):
+    with pytest.raises(GraphmpError, match=r"GMP002: tune=.*nothing is measured"):
         graphmp.Session(graph=graph, tune=str(tmp_path / "y"), costs=str(tmp_path / "x.costs"))
 
 
