@@ -322,8 +322,10 @@ class Tuning:
         steps.saw(kind, Trace(names, trace or tf.RunMetadata()))
         if steps.is_over:
             self._tracing, self._by_times = None, None
-            self._measure(steps)
-            self._compare_all()
+            try:
+                self._measure(steps)
+            finally:  # after Ctrl-C too: the script may go on
+                self._compare_all()
 
     def _measure(self, steps: Tracing) -> None:
         """Convert the graph by the times of operations in traced steps."""

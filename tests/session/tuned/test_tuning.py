@@ -293,9 +293,24 @@ def test_a_script_that_goes_on_after_ctrl_c_is_no_second_thread(graph, monkeypat
     assert verdict(graph).kept == BYTES and not verdict(graph).reason
 
 
-def interrupted(turn, values):
-    """Ctrl-C behind TensorFlow's run."""
+def interrupted(*arguments):
+    """Ctrl-C at this moment."""
     raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_operations_are_measured_leaves_bytes(graph, monkeypatch):
+    build()
+    monkeypatch.setattr(Measurement, "_measured", interrupted)
+    session, clock = tuned(graph, BYTES)
+    clock.seconds = {**FASTER[BYTES], HALF: 9.0}
+    known_live_graph(graph).tuning.measures = True
+    with session:
+        losses(session, tracing.STEPS - 1)
+        with pytest.raises(KeyboardInterrupt):
+            session.run("train", FEED)
+        for _ in range(FEWEST_STEPS):
+            session.run("train", FEED)
+    assert verdict(graph).kept == BYTES and not verdict(graph).reason
 
 
 def test_threads_that_train_at_once_end_it(graph):
