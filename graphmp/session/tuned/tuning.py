@@ -45,6 +45,7 @@ Clock = Callable[[], float]
 _THREADS = "several threads train at the same time, whose steps can't be timed"
 _SERVER = "the session runs on a server, %s"
 _DEBUG = "--debug_overflow examines all tensors of each step, which takes longer than the step"
+_CUT_SHORT = "it was interrupted before its first step"
 _MEMORY = "a step ran out of memory in %s (one batch may be lost); it was repeated"
 _SHAPES = "%d training steps had %d different fetches or shapes, too few alike in both types"
 _FLOAT32 = "--compute_dtype=float32 leaves nothing to choose"
@@ -266,6 +267,8 @@ class Tuning:
         """Why steps can't be timed; empty if they can."""
         if self._owner.debug:
             return _DEBUG
+        if self._turns is None and self._tracing is None and self._earlier is None:
+            return _CUT_SHORT
         if request.trains and request.session.sess_str:
             return _SERVER % tf.compat.as_str_any(request.session.sess_str)
         # a thread that Ctrl-C took out of a step may train again

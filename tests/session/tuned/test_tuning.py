@@ -18,6 +18,7 @@ from graphmp.rewrite.pipeline import rewrite
 from graphmp.session.live.live_graph import LiveGraph, known_live_graph
 from graphmp.session.tuned import costs_file, tracing
 from graphmp.session.tuned.measurement import Measurement
+from graphmp.session.tuned.tuning import Tuning
 from graphmp.session.tuned.turn import Request, TimedTurn
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, steps_of
 from graphmp.session.tuned.verdict import Verdict, in_words
@@ -296,6 +297,19 @@ def test_a_script_that_goes_on_after_ctrl_c_is_no_second_thread(graph, monkeypat
 def interrupted(*arguments):
     """Ctrl-C at this moment."""
     raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_the_first_step_is_said(graph, monkeypatch):
+    build()
+    session, _ = tuned(graph, BYTES)
+    with session:
+        session.run("init")
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Tuning, "_prepare", interrupted)
+            session.run("train", FEED)
+        with pytest.warns(RuntimeWarning, match="not tuned: it was interrupted before its first"):
+            session.run("train", FEED)
+        assert session.run("global_step:0") == 1
 
 
 def test_ctrl_c_while_operations_are_measured_leaves_bytes(graph, monkeypatch):
