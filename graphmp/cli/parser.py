@@ -77,11 +77,13 @@ class Parser(argparse_flags.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse an empty value too, as of a shell's variable that isn't set.
 
+        What has a default of its own says itself what it accepts.
+
         Raises:
             GraphmpError: GMP002.
         """
         super()._check_value(action, value)
-        if value == "":
+        if value == "" and action.default in (None, "", [], argparse.SUPPRESS):
             names = action.option_strings or [str(action.metavar)]
             text = "%s: it is empty; give a value" % max(names, key=len)
             raise GraphmpError("GMP002", text + ("" if action.required else ", or leave it out"))

@@ -107,6 +107,7 @@ def test_a_file_that_nothing_would_be_written_to_is_refused(tmp_path, monkeypatc
         (["bench", "g.meta", "--plot="], "--plot"),
         (["audit", "g.meta", "--data="], "--data"),
         (["convert", "g.meta", "--op_policy="], "--op_policy"),
+        (["explain", "g.meta", "x", "--tag="], "--tag"),
         (["convert", ""], "SOURCE"),
     ],
 )
