@@ -18,8 +18,8 @@ from graphmp.conversion.contents import FILES
 from graphmp.conversion.source import LEGACY_IMPORTS
 from graphmp.environment import prepare_training
 from graphmp.errors import GraphmpError
+from graphmp.files.kept import check_tune_file
 from graphmp.files.outputs import check_folder
-from graphmp.tuning.kept import check_tune_file
 
 HELP = "run an unmodified training script in mixed precision"
 EXAMPLE = """  graphmp run train.py --batch_size 64

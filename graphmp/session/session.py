@@ -9,6 +9,7 @@ from typing import Any, Optional, Set, Tuple, Union
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.files.kept import check_tune_file
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
 from graphmp.session.live import runs
@@ -19,7 +20,6 @@ from graphmp.session.live.words import Words
 from graphmp.session.session_config import with_session_config
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tf_hooks import sessions
-from graphmp.tuning.kept import check_tune_file
 
 _SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()  # created to convert their graph
 _GRAPHS: weakref.WeakSet[Any] = weakref.WeakSet()  # whose sessions all convert them
