@@ -338,6 +338,7 @@ class Tuning:
             with self._measurement.costs_file(steps, dtype, self._batch_size) as path:
                 self._convert_by(path)
                 self.measured = self._measurement.costs
+            self._keep()
         except GraphmpError as error:
             self._note = _UNMEASURED % error
 

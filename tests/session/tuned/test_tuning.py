@@ -715,12 +715,11 @@ def test_a_file_with_regions_is_used_with_them(monkeypatch, tmp_path):
 
 
 def test_a_run_that_ended_early_leaves_its_measurement(monkeypatch, tmp_path):
-    """Its last checkpoint comes before the verdict; the next run traces nothing."""
+    """Its last checkpoint comes before it trains; the next run traces nothing."""
     measured(monkeypatch, COSTS["placed by times"])
     seconds = (1.0, 2.0, 0.5)
     first, _, _ = tuned_beside_checkpoints(tmp_path, seconds, steps=20)
     assert first.verdict is None
-    first.checkpoint(str(tmp_path / "model"))
     second, clock, _ = tuned_beside_checkpoints(tmp_path, seconds)
     assert HALF not in clock.called and second.verdict.kept == TUNED
     assert second.verdict.outcome.steps == steps_of(3, FEWEST_ROUNDS)
