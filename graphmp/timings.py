@@ -9,7 +9,7 @@ the interval is paired by rounds: Student's t interval of the logarithms of thes
 from __future__ import annotations
 
 import math
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 from scipy.special import stdtrit
@@ -77,6 +77,22 @@ def undisturbed_time(rounds: Rounds) -> float:
     """
     medians = sorted(float(np.median(steps)) for steps in rounds)
     return float(np.mean(medians[: (len(medians) + 1) // 2]))
+
+
+def fastest(rounds: Mapping[str, Rounds]) -> str:
+    """The name with the shortest undisturbed step, but for those shown to be slower than another.
+
+    What the rounds' ratios show within their interval counts more than the quicker half of each
+    variant's rounds, which may be other rounds. Of equals the last one is taken: where nothing
+    shows a difference, a wrong choice costs little.
+    """
+    left = [name for name in rounds if not _is_shown_slower(name, rounds)]
+    return min(reversed(left), key=lambda name: undisturbed_time(rounds[name]))
+
+
+def _is_shown_slower(name: str, rounds: Mapping[str, Rounds]) -> bool:
+    """Whether the interval of a speed-up of another variant is above 1."""
+    return any((speedup(rounds[name], other).low or 0.0) > 1.0 for other in rounds.values())
 
 
 def speedup(slow: Rounds, fast: Rounds) -> Ratio:

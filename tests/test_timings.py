@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from graphmp.timings import order, speedup, spread
+from graphmp.timings import fastest, order, speedup, spread
 from tests.support.benched import ROUNDS
 
 pytestmark = pytest.mark.unit
@@ -51,3 +51,22 @@ def test_each_variant_begins_equally_often():
         list("abc"),
     ]
     assert order(["one"], 3) == ["one"]
+
+
+@pytest.mark.parametrize(
+    "rounds, name",
+    [
+        ({"float32": [[5.0], [5.1]], "bytes": [[5.2], [5.3]], "tuned": [[4.0], [4.1]]}, "tuned"),
+        ({"float32": [[4.0], [4.1]], "bytes": [[5.2], [5.3]], "tuned": [[5.0], [5.1]]}, "float32"),
+        ({"float32": [[4.0], [4.1]], "bytes": [[3.2], [3.3]], "tuned": [[5.0], [5.1]]}, "bytes"),
+        ({"float32": [[4.0], [9.0]], "bytes": [[9.0], [3.9]], "tuned": [[5.0], [5.1]]}, "bytes"),
+        ({"float32": [[4.0], [4.3], [9.0]], "tuned": [[4.1], [4.1], [4.1]]}, "tuned"),
+        ({"float32": [[4.0], [9.0], [4.1]], "tuned": [[5.0], [5.1], [5.0]]}, "float32"),
+        ({"float32": [[4.0]], "tuned": [[5.0]]}, "float32"),
+        ({"float32": [[4.0]], "tuned": [[4.0]]}, "tuned"),
+        ({"float32": [[5.0]] * 8, "tuned": [[4.9], [9.0]] * 4}, "float32"),
+        ({"float32": [[5.0], [9.1]] * 2, "tuned": [[4.9], [9.0]] * 2}, "tuned"),
+    ],
+)
+def test_the_shortest_step_is_kept_unless_rounds_show_another_to_be_faster(rounds, name):
+    assert fastest(rounds) == name

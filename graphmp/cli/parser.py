@@ -74,6 +74,20 @@ class Parser(argparse_flags.ArgumentParser):
         found = {id(each): each for flag, each in named.items() if flag.startswith(name)}
         return next(iter(found.values())) if len(found) == 1 else None
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse an empty value too, as of a shell's variable that isn't set.
+
+        What has a default of its own says itself what it accepts.
+
+        Raises:
+            GraphmpError: GMP002.
+        """
+        super()._check_value(action, value)
+        if value == "" and action.default in (None, "", [], argparse.SUPPRESS):
+            names = action.option_strings or [str(action.metavar)]
+            text = "%s: it is empty; give a value" % max(names, key=len)
+            raise GraphmpError("GMP002", text + ("" if action.required else ", or leave it out"))
+
     def error(self, message: str) -> Any:
         raise GraphmpError("GMP001", "%s: %s; see `%s --help`" % (self.prog, message, self.prog))
 

@@ -18,6 +18,7 @@ from graphmp.conversion.contents import FILES
 from graphmp.conversion.source import LEGACY_IMPORTS
 from graphmp.environment import prepare_training
 from graphmp.errors import GraphmpError
+from graphmp.files.kept import check_tune_file
 from graphmp.files.outputs import check_folder
 
 HELP = "run an unmodified training script in mixed precision"
@@ -154,11 +155,14 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         )
     config = Config.make(**_from_here(options_of(FLAGS), _PATHS))
     own = _from_here(vars(args), ("report", "tune_file"))
-    if args.report:
-        check_folder(pathlib.Path(args.report), FILES)
     path = "" if module else script[0]
-    if path and not os.path.isfile(path):
+    if not module and not os.path.isfile(path):
         raise GraphmpError("GMP003", "%s: no such file; accepted is a Python script" % path)
+    if args.report:
+        read = [path, config.op_policy, config.ranges, config.costs]
+        check_folder(pathlib.Path(args.report), FILES, read)
+    if args.tune_file:
+        check_tune_file("--tune_file", args.tune_file, config, [path])
     arguments = (module or script)[1:]
     unset = [
         *(name for name in FLAGS if not FLAGS[name].present),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import pathlib
@@ -91,8 +92,19 @@ def run(args: argparse.Namespace) -> int:
     """Measure, write the file, print what was found."""
     began, options = time.monotonic(), _options(args)
     prepare_training()
-    output = pathlib.Path(args.output)
-    check_file(output, input_files(args, options_of(FLAGS)))
+    check_file(pathlib.Path(args.output), input_files(args, options_of(FLAGS)))
+    found: Optional[Tuned] = None
+    with contextlib.suppress(KeyboardInterrupt):
+        found = _tuned(args, options, began)
+    if found is None or found.costs is None:
+        sys.stderr.write("graphmp: interrupted; nothing was written to %s\n" % args.output)
+        return _INTERRUPTED
+    _present(args, found)
+    return _INTERRUPTED if found.interrupted else 0
+
+
+def _tuned(args: argparse.Namespace, options: TuneOptions, began: float) -> Tuned:
+    """Convert, measure and write the file."""
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.bench.device import find
         from graphmp.bench.tune.tune import tune
@@ -102,11 +114,7 @@ def run(args: argparse.Namespace) -> int:
             args, _conversion_options(device.default_dtype), lambda stage: tell(stage, None)
         )
         say_what_is_amiss(conversion)
-        found = tune(conversion, device, options, output, tell)
-    if found.costs is None:
-        raise KeyboardInterrupt
-    _present(args, found, conversion.report["compute_dtype"])
-    return _INTERRUPTED if found.interrupted else 0
+        return tune(conversion, device, options, pathlib.Path(args.output), tell)
 
 
 def _options(args: argparse.Namespace) -> TuneOptions:
@@ -138,13 +146,13 @@ def _conversion_options(dtype: str) -> Dict[str, Any]:
     return dict(options, engine="rewrite")
 
 
-def _present(args: argparse.Namespace, found: Tuned, dtype: str) -> None:
+def _present(args: argparse.Namespace, found: Tuned) -> None:
     """Print the findings, as --json or as text."""
     assert found.costs is not None
     following = "graphmp convert %s --costs=%s --compute_dtype=%s" % (
         shlex.quote(args.source),
         shlex.quote(args.output),
-        dtype,
+        found.costs.compute_dtype,
     )
     if args.json:
         write(json.dumps(_as_json(args, found, following), indent=1, sort_keys=True) + "\n")

@@ -13,7 +13,7 @@ STDERR = 2
 
 @contextlib.contextmanager
 def quiet_stderr() -> Iterator[None]:
-    """Suppress what is written to file descriptor 2; if the body raises, it is written after all.
+    """Suppress what is written to file descriptor 2; if the body fails, it is written after all.
 
     TensorFlow 2.21 writes to the descriptor, not to `sys.stderr`, before it reads
     TF_CPP_MIN_LOG_LEVEL. The descriptor belongs to the whole process, so that other threads are
@@ -28,16 +28,15 @@ def quiet_stderr() -> Iterator[None]:
         _flush()
         os.dup2(kept.fileno(), STDERR)
         try:
-            yield
-        except BaseException:
-            _restore(saved)
+            try:
+                yield
+            finally:
+                _restore(saved)
+                os.close(saved)
+        except Exception:
             kept.seek(0)
             os.write(STDERR, kept.read())
             raise
-        else:
-            _restore(saved)
-        finally:
-            os.close(saved)
 
 
 def _restore(saved: int) -> None:

@@ -78,6 +78,22 @@ def check_file(path: pathlib.Path, inputs: Iterable[str] = ()) -> None:
         )
 
 
+def check_kept(path: pathlib.Path, inputs: Iterable[str] = ()) -> None:
+    """Check a file that is read, if it is there, which need not be writable, and else written.
+
+    Args:
+        path: the file; links are followed.
+        inputs: paths of other files that are read: none may be this one.
+
+    Raises:
+        GraphmpError: GMP004.
+    """
+    if os.path.isfile(path):
+        refuse_inputs(path, inputs)
+    else:
+        check_file(path, inputs)
+
+
 def refuse_inputs(output: pathlib.Path, inputs: Iterable[str]) -> None:
     """Raise GMP004 if an output would replace a file that is read."""
     for name in inputs:
@@ -85,7 +101,7 @@ def refuse_inputs(output: pathlib.Path, inputs: Iterable[str]) -> None:
             raise GraphmpError(
                 "GMP004",
                 "%s: would be replaced, and it is read or written for %s too; choose another place"
-                " with -o" % (output, name),
+                % (output, name),
             )
 
 

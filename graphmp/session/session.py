@@ -9,6 +9,7 @@ from typing import Any, Optional, Set, Tuple, Union
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.files.kept import check_tune_file
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
 from graphmp.session.live import runs
@@ -39,6 +40,8 @@ class _Converting:
         **options: Any,
     ):
         settings = Config.make(**options)
+        if not isinstance(tune, bool):
+            check_tune_file("tune", tune, settings)
         config = _with_config(config, target, settings)
         super().__init__(target, graph, config)  # type: ignore[call-arg]
         _convert_in(self, settings, tune)
@@ -62,8 +65,8 @@ class Session(_Converting, tf.Session):
         **options: fields of `graphmp.config.Config`.
 
     Raises:
-        GraphmpError: GMP002 for an option that isn't accepted; at the first run that trains, the
-            errors of `graphmp.convert`.
+        GraphmpError: GMP002 for an option that isn't accepted; GMP004 for a file that can't be
+            written; at the first run that trains, the errors of `graphmp.convert`.
     """
 
 

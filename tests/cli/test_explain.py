@@ -297,9 +297,8 @@ def test_float32_changes_no_dtype(folder, capsys):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("option", [[], ["--tag="]])
-def test_a_converted_graph_is_explained_by_the_original_beside_it(folder, capsys, option):
-    value = explained(capsys, "out/converted.meta", "dense", *option)
+def test_a_converted_graph_is_explained_by_the_original_beside_it(folder, capsys):
+    value = explained(capsys, "out/converted.meta", "dense")
     assert value["units"][0]["reason"] == "user rule: --keep_float32=^dense$"
     assert value["notes"] == [
         "a converted graph: explained by out/original.meta beside it and the flags of its"

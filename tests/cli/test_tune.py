@@ -9,6 +9,7 @@ import pathlib
 
 import pytest
 
+from graphmp.bench import device
 from graphmp.bench import run as bench_run
 from graphmp.bench.bench import TOO_SLOW
 from graphmp.bench.options import PROCESSOR, WALL
@@ -167,6 +168,24 @@ def test_interrupted(here, capfd, monkeypatch):
     assert status == 130 and "interrupted before the end" in out
     assert err == "graphmp: interrupted; early.costs has what was measured until then\n"
     assert not files.read("early.costs").complete
+
+
+@pytest.mark.parametrize("order", ["open_for_traces", "make_batches", "find"])
+def test_interrupted_before_anything_is_measured(here, capfd, monkeypatch, order):
+    ask = Local.ask
+
+    def interrupted(self, ordered, *arguments, limit=None):
+        if ordered == order:
+            raise KeyboardInterrupt
+        return ask(self, ordered, *arguments, limit=limit)
+
+    monkeypatch.setattr(Local, "ask", interrupted)
+    if order == "find":
+        monkeypatch.setattr(device, "find", lambda: interrupted(None, order))
+    status, out, err = command(capfd, "tune", "train.meta", "-o", "none.costs", "--seconds=1")
+    assert (status, out) == (130, "")
+    assert err == "graphmp: interrupted; nothing was written to none.costs\n"
+    assert not pathlib.Path("none.costs").exists()
 
 
 def test_convert_records_the_machine(costs, capfd):

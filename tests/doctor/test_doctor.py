@@ -490,6 +490,14 @@ def test_quiet_stderr_says_all_when_it_fails(capfd):
     assert capfd.readouterr().err == "the reason\n"
 
 
+def test_quiet_stderr_says_nothing_when_it_is_interrupted(capfd):
+    with pytest.raises(KeyboardInterrupt), quiet_stderr():
+        os.write(2, b"noise")
+        raise KeyboardInterrupt
+    os.write(2, b"heard")
+    assert capfd.readouterr().err == "heard"
+
+
 def test_quiet_stderr_where_it_is_closed():
     source = (
         "import os; os.close(2)\nfrom graphmp.conversion.quiet import quiet_stderr\nwith"

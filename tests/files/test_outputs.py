@@ -7,7 +7,7 @@ import os
 import pytest
 
 from graphmp.errors import GraphmpError
-from graphmp.files.outputs import check_file, check_folder
+from graphmp.files.outputs import check_file, check_folder, check_kept
 from tests.support.interrupted import entries
 
 pytestmark = pytest.mark.unit
@@ -86,3 +86,11 @@ def test_a_file_needs_its_folder(place):
     assert "there is no folder" in refusal(check_file, place / "gone" / "f")
     assert "it is a folder" in refusal(check_file, place / "out")
     check_file(place / "out" / "f")
+
+
+def test_a_file_that_is_kept_is_written_only_where_there_is_none(place, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    check_kept(place / "file")
+    assert "would be replaced" in refusal(check_kept, place / "file", ["file"])
+    assert "Permission denied" in refusal(check_kept, place / "new")
+    assert "it is a folder" in refusal(check_kept, place / "out")

@@ -15,9 +15,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.bench.timing import schedule
 from graphmp.bench.tune.regions import HalfPart, narrowed
-from graphmp.bench.tune.tuned import fastest
 from graphmp.graph.structure.view import GraphView
-from graphmp.timings import Rounds, speedup
+from graphmp.timings import Rounds, fastest, speedup
 from graphmp.tuning.costs import BYTES, FLOAT32, REGIONS, TUNED, Costs
 
 DIFFERS = 0.1  # of a speed-up: a prediction further from the timed steps isn't relied on

@@ -11,10 +11,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import tempfile
 from dataclasses import replace
-from typing import Dict, Optional, Tuple
+from typing import Dict, Iterator, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -25,11 +26,12 @@ from graphmp.bench.tune.halving import Halving, starting_point
 from graphmp.bench.tune.measure import measure
 from graphmp.bench.tune.options import TuneOptions
 from graphmp.bench.tune.steps import StepProcesses
-from graphmp.bench.tune.tuned import Tuned, fastest
+from graphmp.bench.tune.tuned import Tuned
 from graphmp.config import Config
 from graphmp.conversion.conversion import Conversion
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError, said
+from graphmp.files.interrupts import deferred
 from graphmp.files.single import write_atomic
 from graphmp.policy import policy as policies
 from graphmp.policy.dtypes import is_in_half
@@ -37,6 +39,7 @@ from graphmp.report.training import nothing_trains
 from graphmp.rewrite.decisions import decided, in_half
 from graphmp.rewrite.pipeline import Solver, rewrite
 from graphmp.session.steps.traces import Traces
+from graphmp.timings import fastest
 from graphmp.tuning import files
 from graphmp.tuning.costs import (
     BYTES,
@@ -80,14 +83,22 @@ def tune(
     with tempfile.TemporaryDirectory(prefix="graphmp_") as name:
         tuner = _Tuner(conversion, device, options, output, pathlib.Path(name), tell, found)
         with tuner.starter:
-            try:
+            with _until_interrupted(found):
                 tuner.measured()
                 tuner.compared()
                 tuner.halved()
-            except KeyboardInterrupt:
-                found.interrupted = True
-            tuner.write()
+            with _until_interrupted(found), deferred():
+                tuner.write()
     return found
+
+
+@contextlib.contextmanager
+def _until_interrupted(found: Tuned) -> Iterator[None]:
+    """A block that Ctrl-C ends, which is noted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        found.interrupted = True
 
 
 class _Tuner:

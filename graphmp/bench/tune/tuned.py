@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Optional
 
-from graphmp.timings import Ratio, Rounds, speedup, undisturbed_time
-from graphmp.tuning.costs import FLOAT32, REGIONS, TUNED, Costs
+from graphmp.timings import Ratio, Rounds, speedup
+from graphmp.tuning.costs import FLOAT32, REGIONS, Costs
 
 
 class Tuned:
@@ -42,11 +42,3 @@ class Tuned:
         """The speed-up of BYTES, TUNED or REGIONS against float32; None if it wasn't timed."""
         rounds = self.of_regions if name == REGIONS else self.rounds
         return speedup(rounds[FLOAT32], rounds[name]) if {FLOAT32, name} <= set(rounds) else None
-
-
-def fastest(rounds: Mapping[str, Rounds]) -> str:
-    """The name with the shortest step time; TUNED among equals.
-
-    Intervals don't count: where they show no difference, a wrong choice costs little.
-    """
-    return min(rounds, key=lambda name: (undisturbed_time(rounds[name]), name != TUNED))

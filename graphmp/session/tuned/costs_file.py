@@ -1,14 +1,16 @@
 """The file in which a tuning keeps what it measured, for the next run.
 
 It is `graphmp.costs` beside the script's checkpoints, unless another path is given: in the folder
-of the last checkpoint that was saved or restored before it is needed.
+of the last checkpoint that was saved or restored before it is needed. It holds one graph: the first
+of a process that writes it or is decided by it. If others replaced that, the next run would find
+another graph's measurements each time that it looks for one's.
 """
 
 from __future__ import annotations
 
 import os
 import pathlib
-from typing import Optional
+from typing import Dict, Optional
 
 from graphmp.errors import GraphmpError
 from graphmp.files.single import write_atomic
@@ -17,6 +19,7 @@ from graphmp.tuning.costs import Costs
 from graphmp.tuning.machine import matches_this_machine
 
 _NAME = "graphmp.costs"
+_HOLDERS: Dict[str, CostsFile] = {}  # by path
 
 
 class CostsFile:
@@ -24,17 +27,19 @@ class CostsFile:
 
     Attributes:
         path: its path; empty as long as it isn't known.
+        placement: the graph's, as the file holds it; empty if it doesn't.
     """
 
     def __init__(self, path: str = ""):
         """Args: path: the file; empty for one beside the checkpoints."""
-        self.path = path
+        self.path = os.path.abspath(path) if path else ""
+        self.placement = ""
         self._is_given = bool(path)
 
     def beside(self, checkpoint: str) -> None:
         """A checkpoint of this prefix was saved or restored."""
         if not self._is_given and "://" not in checkpoint:
-            self.path = str(pathlib.Path(checkpoint).parent / _NAME)
+            self.path = os.path.join(os.path.dirname(os.path.abspath(checkpoint)), _NAME)
 
     def read(self, compute_dtype: str) -> Optional[Costs]:
         """The costs of an earlier run; None if there is no file yet.
@@ -56,6 +61,14 @@ class CostsFile:
                 "GMP027", "%s: not used, measured elsewhere (%s)" % (self.path, differs)
             )
         return costs
+
+    def holds(self, placement: str) -> bool:
+        """Whether the file is, or is from now on, for a graph of this placement."""
+        holder = _HOLDERS.setdefault(self.path, self)
+        if holder is not self and holder.placement != placement:
+            return False
+        self.placement = placement
+        return True
 
     def write(self, costs: Costs) -> None:
         """Replace the file.

@@ -17,6 +17,7 @@ from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import ancestors
 from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.walk import reached
+from graphmp.session.live.stand_ins import StandIns
 from graphmp.session.live.watch import WATCH_SCOPE
 from graphmp.tf_hooks.internals import outside
 
@@ -55,12 +56,17 @@ class SharedShapes:
         ]
         self._shapes: Dict[str, Any] = {}
 
-    def of(self, ops: Tuple[Any, ...], fed: FrozenSet[Any]) -> List[Any]:
-        """Tensors to fetch with a run of some of the original's ops, given the ops that are fed."""
+    def of(self, ops: Tuple[Any, ...], fed: FrozenSet[Any], stand_ins: StandIns) -> List[Any]:
+        """Tensors to fetch with a run of some of the original's ops, given the ops that are fed.
+
+        They are made of the tensors that run: the original of a clone, such as that of a random op,
+        would be computed besides.
+        """
         if not self._tensors:
             return []
         behind = ancestors(ops, stop=lambda op: op in fed) - fed
-        return [self._shape(tensor) for tensor in self._tensors if tensor.op in behind]
+        found = [tensor for tensor in self._tensors if tensor.op in behind]
+        return [self._shape(stand_ins.tensor(tensor)) for tensor in found]
 
     def _shape(self, tensor: Any) -> Any:
         if tensor.name not in self._shapes:

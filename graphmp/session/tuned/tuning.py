@@ -31,7 +31,7 @@ from graphmp.session.tuned.measurement import Measurement, computes_in_half, dif
 from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.shared_shapes import SharedShapes
 from graphmp.session.tuned.tracing import Trace, Tracing
-from graphmp.session.tuned.turn import DrawingTurn, Request, TimedTurn, Turn
+from graphmp.session.tuned.turn import DrawingTurn, Request, TimedTurn, Turn, nodes_of
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, MOST_ROUNDS, MOST_STEPS, Turns, steps_of
 from graphmp.session.tuned.variant_streams import VariantStreams
 from graphmp.session.tuned.verdict import Verdict, in_words
@@ -41,6 +41,7 @@ Clock = Callable[[], float]
 _THREADS = "several threads train at the same time, whose steps can't be timed"
 _SERVER = "the session runs on a server, %s"
 _DEBUG = "--debug_overflow examines all tensors of each step, which takes longer than the step"
+_CUT_SHORT = "it was interrupted before its first step"
 _MEMORY = "a step ran out of memory in %s (one batch may be lost); it was repeated"
 _SHAPES = "%d training steps had %d different fetches or shapes, too few alike in both types"
 _FLOAT32 = "--compute_dtype=float32 leaves nothing to choose"
@@ -51,6 +52,7 @@ _MANY_SKIPS = 5
 _UNMEASURED = "operations were not measured: %s"
 _KEPT = "the next run takes what was measured from %s"
 _KEPT_LATE = _KEPT + " if it restores a checkpoint there before it trains, else by --tune_file"
+_NOT_KEPT = "%s keeps what was measured of another graph; the next run measures this one anew"
 _OTHER_GRAPH = "%s: not used, it is of another graph"
 _OTHER_BATCH = "%s: not used, its batches were of %s, these are of %s"
 _UNFINISHED = "not tuned: it ended after %d training steps; %d to %d that are alike are needed"
@@ -95,7 +97,7 @@ class Tuning:
         self._spent = self._forgotten = self._skipped = self._own_traces = 0
         self._note = ""
         self._lock = threading.RLock()
-        self._stepping = False
+        self._stepping: Optional[int] = None  # the thread that trains
 
     @property
     def current(self) -> str:
@@ -178,6 +180,7 @@ class Tuning:
             self._note = str(error)
             return None
         if self._placement == costs.placement:
+            self._file.holds(self._placement)
             return costs
         self._note = _OTHER_GRAPH % self._file.path
         return None
@@ -218,12 +221,12 @@ class Tuning:
         drew = functools.partial(self._drew, request.session, variant, draws)
         if not request.trains:
             return DrawingTurn(self.conversion(variant), draws, drew)
-        self._stepping = True
+        self._stepping = threading.get_ident()
         turn = TimedTurn(
             self.conversion(variant),
             draws,
             drew,
-            self._shapes_of(request),
+            self._shapes_of(request, variant),
             self.now,
             functools.partial(self._stepped, request),
             functools.partial(self._failed, variant),
@@ -243,7 +246,10 @@ class Tuning:
             self._note = _OTHER_BATCH % (self._file.path, costs.batch_size, self._batch_size)
             self._prepare()
         elif costs.faster:
+            assert self._by_times is not None  # the graph was converted by the file
             kept = TUNED if costs.float32_nodes else costs.faster
+            if kept == TUNED and not computes_in_half(self._by_times):
+                kept = FLOAT32
             self._decide(Verdict(kept, None, file=self._file.path))
         else:  # of a run that ended before there was a verdict
             self.measured = costs
@@ -253,9 +259,13 @@ class Tuning:
         """Why steps can't be timed; empty if they can."""
         if self._owner.debug:
             return _DEBUG
+        if self._turns is None and self._tracing is None and self._earlier is None:
+            return _CUT_SHORT
         if request.trains and request.session.sess_str:
             return _SERVER % tf.compat.as_str_any(request.session.sess_str)
-        return _THREADS if request.trains and self._stepping else ""
+        # a thread that Ctrl-C took out of a step may train again
+        other = self._stepping not in (None, threading.get_ident())
+        return _THREADS if request.trains and other else ""
 
     def _drew(self, session: Any, variant: str, draws: Draws, values: Sequence[Any]) -> None:
         """A run has drawn random numbers, with the values of `draws.fetches`."""
@@ -263,10 +273,11 @@ class Tuning:
             if self._streams is not None:
                 self._streams.drew(session, variant, draws, values)
 
-    def _shapes_of(self, request: Request) -> List[Any]:
-        """The shapes to fetch with a run."""
+    def _shapes_of(self, request: Request, variant: str) -> List[Any]:
+        """The shapes to fetch with a run by a variant."""
         assert self._shapes is not None  # there is a conversion
-        return self._shapes.of(request.ops, frozenset(tensor.op for tensor, _ in request.feeds))
+        fed = frozenset(tensor.op for tensor, _ in request.feeds)
+        return self._shapes.of(request.ops, fed, nodes_of(self.conversion(variant)).stand_ins)
 
     def _stepped(
         self,
@@ -284,7 +295,7 @@ class Tuning:
             trace: TensorFlow's trace of it, if it was traced.
         """
         with self._lock:
-            self._stepping = False
+            self._stepping = None
             if self.verdict is not None:
                 return
             kind = request.kind(shapes)
@@ -306,8 +317,10 @@ class Tuning:
         steps.saw(kind, Trace(names, trace or tf.RunMetadata()))
         if steps.is_over:
             self._tracing, self._by_times = None, None
-            self._measure(steps)
-            self._compare_all()
+            try:
+                self._measure(steps)
+            finally:  # after Ctrl-C too: the script may go on
+                self._compare_all()
 
     def _measure(self, steps: Tracing) -> None:
         """Convert the graph by the times of operations in traced steps."""
@@ -317,6 +330,7 @@ class Tuning:
             with self._measurement.costs_file(steps, dtype, self._batch_size) as path:
                 self._convert_by(path)
                 self.measured = self._measurement.costs
+            self._keep()
         except GraphmpError as error:
             self._note = _UNMEASURED % error
 
@@ -353,7 +367,7 @@ class Tuning:
     def _failed(self, variant: str, error: BaseException) -> Optional[Turn]:
         """A training step raised an error; returns the turn in which to repeat it, if any."""
         with self._lock:
-            self._stepping = False
+            self._stepping = None
             if variant == self.main or not isinstance(error, tf.errors.ResourceExhaustedError):
                 return None
             dtype = "float32" if variant == FLOAT32 else self._owner.config.compute_dtype
@@ -390,7 +404,10 @@ class Tuning:
             costs = replace(costs, faster=found.faster, steps={**costs.steps, **steps})
         text, is_written = self._kept_in_words % self._file.path, True
         try:
-            self._file.write(costs)
+            if self._file.holds(self._placement):
+                self._file.write(costs)
+            else:
+                text, is_written = _NOT_KEPT % self._file.path, False
         except GraphmpError as error:
             text, is_written = str(error), False
         if self.verdict is not None:

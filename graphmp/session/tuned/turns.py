@@ -21,7 +21,7 @@ from typing import Dict, Hashable, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from graphmp.timings import Ratio, order, speedup, step_time
+from graphmp.timings import Ratio, fastest, order, speedup, undisturbed_time
 
 WARMUP = 2  # runs of a kind in a variant that don't count
 STEPS = 3  # of a turn that count
@@ -48,21 +48,18 @@ class Outcome(NamedTuple):
     """The result of rounds.
 
     Attributes:
+        faster: the fastest variant.
         seconds: a step's time in each variant, the first of which is float32.
         speedup: the first variant's time divided by that of the fastest of the others.
         steps: training steps spent.
         rounds: rounds compared.
     """
 
+    faster: str
     seconds: Mapping[str, float]
     speedup: Ratio
     steps: int
     rounds: int
-
-    @property
-    def faster(self) -> str:
-        """The fastest variant."""
-        return min(self.seconds, key=lambda name: self.seconds[name])
 
 
 class Turns:
@@ -148,13 +145,14 @@ class Turns:
         rounds = {
             name: [[row[place]] for row in compared] for place, name in enumerate(self._names)
         }
-        seconds = {name: step_time(found) for name, found in rounds.items()}
         first, *others = self._names
-        best = min(others, key=lambda name: seconds[name])
+        faster = fastest(rounds)
+        best = faster if faster != first else fastest({name: rounds[name] for name in others})
         ratio = speedup(rounds[first], rounds[best])
         if not self._is_enough(ratio, [a[0] / b[0] for a, b in zip(rounds[first], rounds[best])]):
             return None
-        return Outcome(seconds, ratio, self.steps, len(compared))
+        seconds = {name: undisturbed_time(found) for name, found in rounds.items()}
+        return Outcome(faster, seconds, ratio, self.steps, len(compared))
 
     def _is_enough(self, ratio: Ratio, ratios: Sequence[float]) -> bool:
         """Whether rounds with these ratios suffice for a result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Optional
 
 from graphmp.session.tuned.turns import Outcome
@@ -65,10 +66,12 @@ def in_words(verdict: Verdict, compute_dtype: str) -> str:
 
 
 def _ratio(found: Outcome) -> str:
-    """How many times as fast half precision is as float32."""
+    """How many times as fast half precision is as float32; no single number if that isn't shown."""
     ratio = found.speedup
-    text = "half precision %.3g times as fast" % ratio.value
-    return "%s, %.3g to %.3g" % (text, ratio.low, ratio.high) if ratio.low and ratio.high else text
+    interval = "%.3g to %.3g" % (ratio.low or 0.0, ratio.high or math.inf)
+    if not ratio.shows_a_difference:
+        return "no difference shown: half precision %s times as fast" % interval
+    return "half precision %.3g times as fast, %s" % (ratio.value, interval)
 
 
 def _time(seconds: float) -> str:

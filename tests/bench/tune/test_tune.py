@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import signal
 
 import pytest
 
@@ -10,7 +12,6 @@ import graphmp
 from graphmp.bench.processes.processes import Trouble
 from graphmp.bench.tune import halving, measure, steps, tune
 from graphmp.bench.tune.options import TuneOptions
-from graphmp.bench.tune.tuned import fastest
 from graphmp.doctor.devices import Device
 from graphmp.errors import GraphmpError
 from graphmp.policy.dtypes import names_half
@@ -141,6 +142,22 @@ def test_what_was_measured_outlives_an_interruption(
         assert graphmp.convert(conversion.original, costs=str(path)).report["costs"]
 
 
+def test_a_second_interruption_waits_until_the_file_is_written(
+    conversion, local, tmp_path, monkeypatch
+):
+    dumps = files.dumps
+
+    def interrupted(costs):
+        os.kill(os.getpid(), signal.SIGINT)
+        return dumps(costs)
+
+    monkeypatch.setattr(tune._Tuner, "compared", lambda tuner: None)
+    monkeypatch.setattr(files, "dumps", interrupted)
+    path = tmp_path / "x.costs"
+    found = tune.tune(conversion, CPU, QUICK, path)
+    assert found.interrupted and files.read(str(path)).measurements
+
+
 def test_a_graph_that_does_not_train(local, tmp_path):
     conversion = graphmp.convert(meta_graph("x Placeholder dtype=float32", "y MatMul x x"))
     with pytest.raises(GraphmpError, match=r"GMP023: .*no training step was found"):
@@ -160,24 +177,6 @@ def test_a_graph_that_is_half_already_is_refused_before_any_work(local, tmp_path
             lambda what, ends: told.append(what),
         )
     assert not told and list(pathlib.Path(tmp_path).iterdir()) == []
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize(
-    "rounds, name",
-    [
-        ({"float32": [[5.0], [5.1]], "bytes": [[5.2], [5.3]], "tuned": [[4.0], [4.1]]}, "tuned"),
-        ({"float32": [[4.0], [4.1]], "bytes": [[5.2], [5.3]], "tuned": [[5.0], [5.1]]}, "float32"),
-        ({"float32": [[4.0], [4.1]], "bytes": [[3.2], [3.3]], "tuned": [[5.0], [5.1]]}, "bytes"),
-        ({"float32": [[4.0], [9.0]], "bytes": [[9.0], [3.9]], "tuned": [[5.0], [5.1]]}, "bytes"),
-        ({"float32": [[4.0], [4.3], [9.0]], "tuned": [[4.1], [4.1], [4.1]]}, "tuned"),
-        ({"float32": [[4.0], [9.0], [4.1]], "tuned": [[5.0], [5.1], [5.0]]}, "float32"),
-        ({"float32": [[4.0]], "tuned": [[5.0]]}, "float32"),
-        ({"float32": [[4.0]], "tuned": [[4.0]]}, "tuned"),
-    ],
-)
-def test_the_shortest_step_is_kept(rounds, name):
-    assert fastest(rounds) == name
 
 
 def test_casts_are_timed_alone():

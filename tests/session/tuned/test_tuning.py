@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from dataclasses import replace
 
@@ -15,8 +16,9 @@ from graphmp.errors import GraphmpError
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.session.live.live_graph import LiveGraph, known_live_graph
-from graphmp.session.tuned import tracing
+from graphmp.session.tuned import costs_file, tracing
 from graphmp.session.tuned.measurement import Measurement
+from graphmp.session.tuned.tuning import Tuning
 from graphmp.session.tuned.turn import Request, TimedTurn
 from graphmp.session.tuned.turns import FEWEST_ROUNDS, steps_of
 from graphmp.session.tuned.verdict import Verdict, in_words
@@ -279,6 +281,52 @@ def test_an_error_of_the_script_is_no_hindrance(graph):
     assert verdict(graph).outcome.faster == BYTES
 
 
+def test_a_script_that_goes_on_after_ctrl_c_is_no_second_thread(graph, monkeypatch):
+    build()
+    session, _ = tuned(graph, BYTES)
+    with session:
+        losses(session, 3)
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(TimedTurn, "ends", interrupted)
+            session.run("train", FEED)
+        for _ in range(FEWEST_STEPS):
+            session.run("train", FEED)
+    assert verdict(graph).kept == BYTES and not verdict(graph).reason
+
+
+def interrupted(*arguments):
+    """Ctrl-C at this moment."""
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_the_first_step_is_said(graph, monkeypatch):
+    build()
+    session, _ = tuned(graph, BYTES)
+    with session:
+        session.run("init")
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Tuning, "_prepare", interrupted)
+            session.run("train", FEED)
+        with pytest.warns(RuntimeWarning, match="not tuned: it was interrupted before its first"):
+            session.run("train", FEED)
+        assert session.run("global_step:0") == 1
+
+
+def test_ctrl_c_while_operations_are_measured_leaves_bytes(graph, monkeypatch):
+    build()
+    monkeypatch.setattr(Measurement, "_measured", interrupted)
+    session, clock = tuned(graph, BYTES)
+    clock.seconds = {**FASTER[BYTES], HALF: 9.0}
+    known_live_graph(graph).tuning.measures = True
+    with session:
+        losses(session, tracing.STEPS - 1)
+        with pytest.raises(KeyboardInterrupt):
+            session.run("train", FEED)
+        for _ in range(FEWEST_STEPS):
+            session.run("train", FEED)
+    assert verdict(graph).kept == BYTES and not verdict(graph).reason
+
+
 def test_threads_that_train_at_once_end_it(graph):
     build()
     session, _ = tuned(graph, BYTES)
@@ -286,7 +334,9 @@ def test_threads_that_train_at_once_end_it(graph):
         losses(session, 1)
         live = known_live_graph(graph)
         request = Request(session, (graph.get_operation_by_name("train"),), (), True, True)
-        live.turn(request)
+        other = threading.Thread(target=live.turn, args=(request,))
+        other.start()
+        other.join()
         with pytest.warns(RuntimeWarning, match="not tuned: several threads"):
             assert live.turn(request).conversion is live.converted is not None
 
@@ -413,6 +463,24 @@ def test_shapes_that_random_numbers_decide_are_not_compared(graph):
     assert verdict(graph).outcome.steps == FEWEST_STEPS
 
 
+def test_shapes_are_fetched_without_drawing_random_numbers(graph):
+    """The noise is shared by the placement by bytes, and cloned where all is in half precision."""
+    batches = tf.data.Dataset.from_tensor_slices(tf.constant(X)).repeat().batch(16)
+    x = tf.data.make_one_shot_iterator(batches).get_next()
+    noise = tf.random_normal(tf.shape(x), seed=4)
+    build(x + noise)
+    total = tf.reduce_sum(noise)
+
+    def totals(session):
+        session.run("init")
+        return [float(session.run([total, "train"])[0]) for _ in range(tracing.STEPS + 8)]
+
+    with tf.Session(config=AS_WRITTEN) as session:
+        expected = totals(session)
+    with graphmp.Session(graph=graph, tune=True, config=AS_WRITTEN) as session:
+        assert totals(session) == pytest.approx(expected, rel=1e-2, abs=1e-1)
+
+
 def test_training_code_that_comes_later_begins_again(graph):
     loss = build()
     session, _ = tuned(graph, BYTES)
@@ -507,6 +575,7 @@ def test_operations_that_cannot_be_measured_leave_bytes(graph, monkeypatch):
 
 def tuned_beside_checkpoints(path, seconds, steps=54, width=16):
     """A run that saves before it trains, as MonitoredTrainingSession does: its tuning."""
+    costs_file._HOLDERS.clear()  # those of the process before
     with tf.Graph().as_default() as graph:
         build(width=width)
         saver = tf.train.Saver()
@@ -574,15 +643,63 @@ def test_a_folder_that_is_known_too_late_is_said(graph, monkeypatch, tmp_path, l
 def test_a_file_that_cannot_be_written_is_said(graph, monkeypatch, tmp_path):
     build()
     measured(monkeypatch, COSTS["placed by times"])
-    (tmp_path / "no_folder").touch()
-    session = graphmp.Session(
-        graph=graph, tune=str(tmp_path / "no_folder" / "kept.costs"), config=AS_WRITTEN
-    )
+    folder = tmp_path / "no_folder"
+    folder.mkdir()
+    session = graphmp.Session(graph=graph, tune=str(folder / "kept.costs"), config=AS_WRITTEN)
+    folder.rmdir()
+    folder.touch()
     Clock(known_live_graph(graph).tuning, {FLOAT32: 1.0, BYTES: 2.0, TUNED: 0.5, HALF: 9.0})
     with session, pytest.warns(RuntimeWarning, match="GMP004.*no_folder"):
         session.run("init")
         for _ in range(54):
             session.run("train", FEED)
+
+
+@pytest.mark.parametrize("name, code", [("", "GMP002"), ("no_folder/x.costs", "GMP004")])
+def test_a_file_that_cannot_be_is_refused_before_anything_runs(graph, tmp_path, name, code):
+    path = str(tmp_path / name) if name else ""
+    with pytest.raises(GraphmpError, match=code):
+        graphmp.Session(graph=graph, tune=path)
+
+
+def test_a_file_is_refused_beside_given_costs(graph, tmp_path):
+    (tmp_path / "x.costs").touch()
+    with pytest.raises(GraphmpError, match=r"GMP002: tune=.*nothing is measured"):
+        graphmp.Session(graph=graph, tune=str(tmp_path / "y"), costs=str(tmp_path / "x.costs"))
+
+
+def test_a_file_whose_conversion_is_all_in_float32_keeps_float32(monkeypatch, tmp_path):
+    """`graphmp tune` says of such a conversion that it is the fastest."""
+    measured(monkeypatch, COSTS["all in float32"])
+    seconds = (1.0, 2.0, 9.0)
+    tuned_beside_checkpoints(tmp_path, seconds)
+    path = tmp_path / "graphmp.costs"
+    path.write_bytes(files.dumps(replace(files.read(str(path)), faster=TUNED)))
+    second, _, variants = tuned_beside_checkpoints(tmp_path, seconds, steps=3)
+    assert second.verdict.kept == FLOAT32 and second.verdict.file == str(path)
+    assert variants == set()
+
+
+def test_a_file_keeps_the_first_graph_of_several(monkeypatch, tmp_path):
+    """The next run is decided by it without timing, and so is the same graph built again."""
+    measured(monkeypatch, COSTS["placed by times"])
+    path, said = tmp_path / "kept.costs", []
+    monkeypatch.setattr(LiveGraph, "kept", lambda live, text, is_written: said.append(text))
+    for width in (16, 24, 16):
+        with tf.Graph().as_default() as graph:
+            build(width=width)
+            with graphmp.Session(graph=graph, tune=str(path), config=AS_WRITTEN) as session:
+                seconds = {FLOAT32: 1.0, BYTES: 2.0, TUNED: 0.5, HALF: 9.0}
+                clock = Clock(known_live_graph(graph).tuning, seconds)
+                losses(session, 54)
+                kept = path.read_bytes()
+    assert said == [
+        "the next run takes what was measured from %s" % path,
+        "%s keeps what was measured of another graph; the next run measures this one anew" % path,
+    ]
+    assert clock.called == [] and verdict(graph).file == str(path)
+    costs_file._HOLDERS.clear()
+    assert path.read_bytes() == kept
 
 
 def test_a_file_with_regions_is_used_with_them(monkeypatch, tmp_path):
@@ -598,12 +715,11 @@ def test_a_file_with_regions_is_used_with_them(monkeypatch, tmp_path):
 
 
 def test_a_run_that_ended_early_leaves_its_measurement(monkeypatch, tmp_path):
-    """Its last checkpoint comes before the verdict; the next run traces nothing."""
+    """Its last checkpoint comes before it trains; the next run traces nothing."""
     measured(monkeypatch, COSTS["placed by times"])
     seconds = (1.0, 2.0, 0.5)
     first, _, _ = tuned_beside_checkpoints(tmp_path, seconds, steps=20)
     assert first.verdict is None
-    first.checkpoint(str(tmp_path / "model"))
     second, clock, _ = tuned_beside_checkpoints(tmp_path, seconds)
     assert HALF not in clock.called and second.verdict.kept == TUNED
     assert second.verdict.outcome.steps == steps_of(3, FEWEST_ROUNDS)
