@@ -193,7 +193,7 @@ class TrainingGraph:
         return discover(self.view, Floats(self.carries, self.functions), written, unread, gradients)
 
     def _put_in(self, port: Port) -> List[Port]:
-        """What was put into queues and comes out of them before an output that no matmul is before.
+        """Values put into queues that come out of them before an output that no matmul is before.
 
         An output behind a matmul is of this step, and a queue before that one of data.
         """

@@ -142,8 +142,16 @@ def test_what_was_measured_outlives_an_interruption(
         assert graphmp.convert(conversion.original, costs=str(path)).report["costs"]
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C ends a call, which a shell's background job ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_a_second_interruption_waits_until_the_file_is_written(
-    conversion, local, tmp_path, monkeypatch
+    conversion, local, interruptible, tmp_path, monkeypatch
 ):
     dumps = files.dumps
 
