@@ -18,30 +18,25 @@ from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
 from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.view import GraphView, Port
-from graphmp.graph.structure.walk import reached
 from graphmp.once import once
 from graphmp.policy.dtypes import COMPLEX, FLOATS, RESOURCE, VARIANT
 from graphmp.policy.op_sets import (
     ARRAY_READS,
-    DEQUEUES,
-    ENQUEUES,
     ENTERS,
     EXITS,
     IDENTITIES,
     MERGES,
     RESULT,
-    STAGES,
     SWITCHES,
-    UNSTAGES,
     UPDATE_PREFIXES,
 )
-from graphmp.policy.policy import tensor_core_ops
 from graphmp.scaling.degrees.called import CalledFunctions, Results
 from graphmp.scaling.degrees.code import Degree
 from graphmp.scaling.losses.allreduce import AllReduces
 from graphmp.scaling.losses.discovery.searched import Floats
 from graphmp.scaling.losses.discovery.seeds import Discovered, discover
 from graphmp.scaling.losses.inside import OpenBody, opened
+from graphmp.scaling.losses.queued import PutIn, behind_queues
 from graphmp.scaling.losses.returned import calls_of, taking
 from graphmp.tf_hooks.op_defs import UNKNOWN, OpDefs, PortType, Signature
 
@@ -172,12 +167,16 @@ class TrainingGraph:
         taken = {
             name: port for name, port in targets.items() if port is not None and self.carries(port)
         }
-        ports = {name: self._put_in(port) or [port] for name, port in taken.items()}
+        queues = PutIn(self.view, self.transfers, self.is_float)
+        ports = {
+            name: [each for each in queues.ahead_of(port) or [port] if each.node not in named]
+            for name, port in taken.items()
+        }
         gradients = [
             port
             for name, given in ports.items()
             for port in given
-            if port.node not in named and self.view.nodes[name].op.startswith(UPDATE_PREFIXES)
+            if self.view.nodes[name].op.startswith(UPDATE_PREFIXES)
         ]
         if not gradients and self.code:
             return []
@@ -191,34 +190,6 @@ class TrainingGraph:
             for port in given:
                 written.setdefault(port, set()).update(self.state.written(name))
         return discover(self.view, Floats(self.carries, self.functions), written, unread, gradients)
-
-    def _put_in(self, port: Port) -> List[Port]:
-        """Values put into queues that come out of them before an output that no matmul is before.
-
-        An output behind a matmul is of this step, and a queue before that one of data.
-        """
-        if not (self._dequeued and self._multiplied) or port.node in self._multiplied:
-            return []
-        before = reached([port], lambda each: self.view.inputs(each.node))
-        return [
-            given
-            for taken in sorted(each for each in before if each.node in self._dequeued)
-            for given in self.transfers.departures(taken)
-            if self.is_float(given)
-        ]
-
-    @once
-    def _dequeued(self) -> AbstractSet[str]:
-        """The nodes that take values out of queues and staging areas."""
-        ops = DEQUEUES | UNSTAGES
-        return {name for name, node in self.view.nodes.items() if node.op in ops}
-
-    @once
-    def _multiplied(self) -> AbstractSet[str]:
-        """The nodes that depend on a matmul or convolution by data."""
-        ops = frozenset(tensor_core_ops())
-        starts = [name for name, node in self.view.nodes.items() if node.op in ops]
-        return self.view.descendants(starts, control=False)
 
     def differentiated(self, name: str) -> Optional[str]:
         """The forward node that a node of gradient code belongs to."""
@@ -292,19 +263,7 @@ class TrainingGraph:
     @once
     def queued(self) -> AbstractSet[str]:
         """The nodes behind gradients that come out of a queue or a staging area."""
-        view, puts = self.view, ENQUEUES | STAGES
-        if not any(node.op in puts for node in view.nodes.values()):
-            return frozenset()
-        behind = view.descendants(self.gradients, control=False)
-        arrived = {
-            port.node
-            for name in behind
-            if view.nodes[name].op in puts
-            for slot, given in enumerate(view.inputs(name))
-            if given.node in behind
-            for port in self.transfers.arrivals(name, slot)
-        }
-        return view.descendants(arrived, control=False)
+        return behind_queues(self.view, self.transfers, self.gradients)
 
     def is_flow(self, name: str) -> bool:
         """Whether a node passes on the flow of a TensorArray, which isn't a value."""
