@@ -183,7 +183,7 @@ def _unscaled_updates(
     checked = graph.queued if losses else frozenset()  # they depend on their own values
     apart = [name for name in _kernels(graph) if name in checked - served]
     if apart and config.clip_norm:
-        text = "its gradient comes out of a queue, as others don't: it is not clipped"
+        text = "its gradient comes out of a queue, others of the loss don't: it is not clipped"
         yield warning("GMP103", apart[0], text)
     left = [
         name

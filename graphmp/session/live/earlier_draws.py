@@ -26,8 +26,8 @@ from graphmp.session.live.draws import (
 )
 from graphmp.session.tuned.turn import DrawingTurn, Request, Turn
 
-_LONGEST_SHAPE = 16  # dimensions; integers that are more don't say how much is drawn
-# by digest, how often a run drew, and the inputs of its random ops
+_LONGEST_SHAPE = 16  # dimensions; a longer vector of integers is data
+# by a digest of the inputs of a run's random ops: how many such runs there were, and the inputs
 _Counts = Dict[Hashable, Tuple[int, Inputs]]
 
 
@@ -63,7 +63,8 @@ class EarlierDraws:
             graph = request.session.graph
 
             def nodes(computed: AbstractSet[str]) -> Dict[str, str]:
-                return {name: name for name in computed if self._may_get_a_clone(graph, name)}
+                found = sorted(name for name in computed if self._may_get_a_clone(graph, name))
+                return dict(zip(found, found))
 
             self._known[key] = draws_of(graph, request.ops, feeds, nodes)
         found = self._known[key]
@@ -91,7 +92,7 @@ class EarlierDraws:
 
 
 def _amount(value: Any) -> Any:
-    """An input with the same amount drawn: its values are kept if they may be a shape."""
+    """An input by which as much is drawn; its values are kept if they may be a shape."""
     array = np.array(value)
     is_shape = array.dtype.kind in "iu" and array.ndim <= 1 and array.size <= _LONGEST_SHAPE
     return array if is_shape else np.ones_like(array)
