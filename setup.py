@@ -52,7 +52,7 @@ setup(
         "graphmp.files": ["schema/*"],
         "graphmp.policy": ["*.txt"],
         "graphmp.policy.half_kernels": ["*.txt"],
-        "graphmp.verify": ["*.txt"],
+        "graphmp.verify.scales": ["*.txt"],
     },
     python_requires=">=3.7",
     install_requires=besides_tensorflow() + TENSORFLOW,

@@ -41,7 +41,13 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Se
 from parts.covered import covered
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ("rewrite/placement.py", "rewrite/paint.py", "scaling", "loss_scale", "recipe/creation.py")
+ROOMS = (
+    "rewrite/placement/placement.py",
+    "rewrite/painting/paint.py",
+    "scaling",
+    "loss_scale",
+    "recipe/creation.py",
+)
 SEED = 20161123
 STAGES = (8, 40, 10_000)  # tests at a time: most mutants die in the first stage
 REPORT = "MUTATION_FAILED_TEST"

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
         from graphmp.gate.reading import read_graph
         from graphmp.inspect.cost import inspect_cost
         from graphmp.inspect.explanation import as_json
-        from graphmp.rewrite import costs
+        from graphmp.rewrite.placement import costs
     with progress(3) as begin:
         begin("reading %s" % args.graph)
         found = inspect_cost(read_graph(args.graph, args.tag), config, policy, begin)
@@ -51,7 +51,13 @@ def _lines(found: CostReport, name: str, dtype: str) -> List[Line]:
 def _head(found: CostReport, name: str) -> List[Line]:
     """The counted tensors, and sums."""
     from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
-    from graphmp.rewrite.costs import CAST_BYTES, LAUNCH, SAVED_BYTES, SLOW_BYTES, SLOW_MOST
+    from graphmp.rewrite.placement.costs import (
+        CAST_BYTES,
+        LAUNCH,
+        SAVED_BYTES,
+        SLOW_BYTES,
+        SLOW_MOST,
+    )
 
     text = (
         "%s; unknown dimensions count as %d, a while loop as %d iterations where the graph names no"

@@ -215,7 +215,7 @@ def _head(found: Tuned) -> str:
 
 def _rows(found: Tuned) -> Iterator[List[str]]:
     """The machine, what was measured, and how well it predicts."""
-    from graphmp.rewrite.times_as_reasons import duration
+    from graphmp.rewrite.placement.times_as_reasons import duration
 
     costs, report = found.costs, found.report
     assert costs is not None
@@ -263,7 +263,7 @@ def _table(found: Tuned, clock: str) -> List[Line]:
         found: the result.
         clock: of the measured times.
     """
-    from graphmp.rewrite.times_as_reasons import duration
+    from graphmp.rewrite.placement.times_as_reasons import duration
 
     costs = found.costs
     assert costs is not None

@@ -10,9 +10,9 @@ from graphmp.graph.structure.view import Port
 from graphmp.policy.half_kernels import DEVICES
 from graphmp.policy.op_sets import ENTERS
 from graphmp.verify.body import BodyFindings
-from graphmp.verify.erase import Step
 from graphmp.verify.functions import compared
 from graphmp.verify.sides import Side, Sides
+from graphmp.verify.structure.erase import Step
 
 _HAND_ON = ENTERS | {"Cast", "Identity"}
 

@@ -13,7 +13,7 @@ from graphmp.config import Config
 from graphmp.policy import policy as policies
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import NO_KERNEL, RANGE_GUARD, user_rule
-from graphmp.rewrite.paint import Paint
+from graphmp.rewrite.painting.paint import Paint
 from graphmp.rewrite.pipeline import Decisions, decide
 from graphmp.rewrite.units import TypedGraph
 

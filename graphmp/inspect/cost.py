@@ -19,9 +19,9 @@ from graphmp.naming import in_body
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import UNTYPED, Reason
-from graphmp.rewrite.costs import price
-from graphmp.rewrite.paint import FREE, HALF
+from graphmp.rewrite.painting.paint import FREE, HALF
 from graphmp.rewrite.pipeline import Decisions, decide
+from graphmp.rewrite.placement.costs import price
 
 
 class OpCost(NamedTuple):

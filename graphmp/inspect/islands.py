@@ -15,8 +15,8 @@ from graphmp.inspect.alternatives import option
 from graphmp.naming import in_body
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import Reason
-from graphmp.rewrite.costs import CAST_BYTES
 from graphmp.rewrite.pipeline import Decisions, decide
+from graphmp.rewrite.placement.costs import CAST_BYTES
 
 _MOST_TRIED = 10  # rows whose flag is tried
 

@@ -22,9 +22,9 @@ from graphmp.inspect.training_step import find_training
 from graphmp.naming import in_body
 from graphmp.policy.policy import CATEGORIES, UNLISTED, Policy
 from graphmp.policy.reason import CLEAR, INFER, RANGE_GUARD, Reason
-from graphmp.rewrite import ranges
-from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.painting.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide
+from graphmp.rewrite.range_guard import ranges
 from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.training_graph import TrainingGraph

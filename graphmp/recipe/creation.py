@@ -52,7 +52,7 @@ from graphmp.recipe.arguments import draws, float32_attribute, mapped, same_dtyp
 from graphmp.recipe.kernels import forbidden
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan
 from graphmp.recipe.refusal import functional_control_flow, mixed_product
-from graphmp.rewrite.costs import SLOW_KERNEL
+from graphmp.rewrite.placement.costs import SLOW_KERNEL
 from graphmp.tf_hooks.internals import accepts, op_def
 from graphmp.tf_hooks.op_creation import Creation
 from graphmp.tf_hooks.op_defs import signature_of

@@ -26,7 +26,7 @@ from graphmp.policy.policy import Policy
 from graphmp.policy.traits import BIAS_ADDS, DIVIDES_BY_RECIPROCAL
 from graphmp.recipe.kernels import forbidden_op
 from graphmp.recipe.precision import unfit
-from graphmp.rewrite.ranges import misfit, small_divisor
+from graphmp.rewrite.range_guard.ranges import misfit, small_divisor
 from graphmp.tf_hooks.internals import accepts
 
 FLOATS = (tf.float32, tf.float64)

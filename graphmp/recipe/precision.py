@@ -1,7 +1,7 @@
 """Ops that the recipe would round and that need float32's digits: refused, for the rewrite.
 
 The recipe computes all ahead of the last matmul in half precision, where the rewrite keeps single
-nodes float32 (`rewrite/precision.py`), and a last matmul of one number.
+nodes float32 (`rewrite/range_guard/precision.py`), and a last matmul of one number.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.paint import NUMBER, last_numbers
-from graphmp.rewrite.precision import precise
+from graphmp.rewrite.painting.paint import NUMBER, last_numbers
+from graphmp.rewrite.range_guard.precision import precise
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks.op_defs import OpDefs
 

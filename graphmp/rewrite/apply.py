@@ -12,7 +12,7 @@ from graphmp.naming import in_body, of_function
 from graphmp.policy.reason import DROPPED_SHAPES, REWRITTEN, Done, Reason
 from graphmp.rewrite import casts, check
 from graphmp.rewrite.decisions import Decisions
-from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.painting.paint import HALF
 from graphmp.rewrite.problem import Problem, bodies
 from graphmp.scaling.insertion.first_step import FirstStep, look
 from graphmp.tf_hooks.bodies import write_back

@@ -27,7 +27,7 @@ from graphmp.graph.structure.values import changed, elements
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import BY_NAME, FLOAT32
 from graphmp.policy.reason import CAST_DOWN, CAST_UP, SECOND_CONSTANT, SECOND_ENTER, Reason
-from graphmp.rewrite.paint import HALF, Paint
+from graphmp.rewrite.painting.paint import HALF, Paint
 from graphmp.rewrite.units import OTHER, TypedGraph
 from graphmp.tf_hooks.op_defs import WIDER
 

@@ -15,16 +15,17 @@ from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
 from graphmp.naming import SCOPE
 from graphmp.policy.op_sets import MERGES, SELECTS, SWITCHES
 from graphmp.policy.reason import LOSS, MEASURED, Reason
-from graphmp.rewrite import pins, ranges
 from graphmp.rewrite.calibration import overflowed
-from graphmp.rewrite.groups import Groups
-from graphmp.rewrite.node_times import NodeTimes
-from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint, ahead_of_allow, paint
-from graphmp.rewrite.placement import place
-from graphmp.rewrite.placement_by_time import Timed, all_half, loosened, place_by_time
-from graphmp.rewrite.precision import precise
+from graphmp.rewrite.painting import pins
+from graphmp.rewrite.painting.groups import Groups
+from graphmp.rewrite.painting.paint import FLOAT, FREE, HALF, Paint, ahead_of_allow, paint
+from graphmp.rewrite.placement.node_times import NodeTimes
+from graphmp.rewrite.placement.placement import place
+from graphmp.rewrite.placement.placement_by_time import Timed, all_half, loosened, place_by_time
+from graphmp.rewrite.placement.times_as_reasons import little
 from graphmp.rewrite.problem import Problem
-from graphmp.rewrite.times_as_reasons import little
+from graphmp.rewrite.range_guard import ranges
+from graphmp.rewrite.range_guard.precision import precise
 from graphmp.rewrite.units import TypedGraph, Unit
 from graphmp.scaling.insertion.moved_gradients import under_its_name
 from graphmp.scaling.losses.allreduce import with_reduces

@@ -26,8 +26,8 @@ from graphmp.policy.reason import Done, Reason
 from graphmp.report.record import Kept, Record
 from graphmp.rewrite.decisions import Decisions
 from graphmp.rewrite.faint_terms import faint_terms
-from graphmp.rewrite.paint import FLOAT
-from graphmp.rewrite.placement_by_time import Timed
+from graphmp.rewrite.painting.paint import FLOAT
+from graphmp.rewrite.placement.placement_by_time import Timed
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.recognise import Recognised
 from graphmp.scaling.insertion.inserted import Inserted

@@ -7,24 +7,24 @@ from typing import Any, DefaultDict, Dict, FrozenSet, Iterator, Optional, Set
 
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import RESULT
-from graphmp.verify.attributes import strange_attributes
-from graphmp.verify.calls import BodyCalls
-from graphmp.verify.checkpoints import Checkpoints
-from graphmp.verify.clips import Clips
-from graphmp.verify.devices import device_faults, placement_faults
-from graphmp.verify.effects import effect_faults
-from graphmp.verify.ends import Ends
-from graphmp.verify.erase import Erasure
-from graphmp.verify.flags import Flags
-from graphmp.verify.gates import Gates, written
-from graphmp.verify.late import late_faults
-from graphmp.verify.lives import Lives
-from graphmp.verify.matcher import Matcher
-from graphmp.verify.order import Order
-from graphmp.verify.roundings import roundings
-from graphmp.verify.scales import TEMPLATES, Scales
+from graphmp.verify.dtypes.roundings import roundings
+from graphmp.verify.execution.devices import device_faults, placement_faults
+from graphmp.verify.execution.effects import effect_faults
+from graphmp.verify.execution.ends import Ends
+from graphmp.verify.execution.late import late_faults
+from graphmp.verify.execution.lives import Lives
+from graphmp.verify.execution.order import Order
+from graphmp.verify.scales.checkpoints import Checkpoints
+from graphmp.verify.scales.clips import Clips
+from graphmp.verify.scales.scales import TEMPLATES, Scales
+from graphmp.verify.scales.ways import Ways, hidden
 from graphmp.verify.sides import Fault, Sides
-from graphmp.verify.ways import Ways, hidden
+from graphmp.verify.skips.flags import Flags
+from graphmp.verify.skips.gates import Gates, written
+from graphmp.verify.structure.attributes import strange_attributes
+from graphmp.verify.structure.calls import BodyCalls
+from graphmp.verify.structure.erase import Erasure
+from graphmp.verify.structure.matcher import Matcher
 
 _BY_PRODUCTS = frozenset(
     ("BroadcastGradientArgs", "Cast", "Const", "Identity", "Mul", "NoOp", "Reshape", "Shape", "Sum")

@@ -25,12 +25,12 @@ from graphmp.graph.structure.calls import functions_by_name
 from graphmp.naming import in_body
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
-from graphmp.verify.attributes import HINTS, without_more
 from graphmp.verify.body import BodyFindings
-from graphmp.verify.degrees import ONE, Degree, Degrees
-from graphmp.verify.interface import Interface
+from graphmp.verify.dtypes.types import type_faults
+from graphmp.verify.scales.degrees import ONE, Degree, Degrees
 from graphmp.verify.sides import Fault, Side, Sides
-from graphmp.verify.types import type_faults
+from graphmp.verify.structure.attributes import HINTS, without_more
+from graphmp.verify.structure.interface import Interface
 from graphmp.verify.wellformed import broken
 
 _NAMES = ("forward_function_name", "backward_function_name")

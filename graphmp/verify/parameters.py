@@ -12,8 +12,8 @@ from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.policy.dtypes import HALF, dtype_text
 from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.verify.body import BodyFindings
-from graphmp.verify.handles import is_argument
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, PROVED, Claim
+from graphmp.verify.scales.handles import is_argument
 from graphmp.verify.sides import Side, Sides
 
 _NAME = "parameters"

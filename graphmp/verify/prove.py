@@ -13,20 +13,20 @@ from graphmp.naming import in_body
 from graphmp.policy.half_kernels import DEVICES
 from graphmp.process_memory import collector_paused
 from graphmp.verify.body import BodyFindings
-from graphmp.verify.clips import clip_faults
-from graphmp.verify.degrees import ONE, Degrees
+from graphmp.verify.dtypes.half_values import half_value_faults
+from graphmp.verify.dtypes.listed import listed_faults
+from graphmp.verify.dtypes.precision import Precision
+from graphmp.verify.dtypes.types import half_nodes, type_faults
 from graphmp.verify.functions import Functions, compared
-from graphmp.verify.half_values import half_value_faults
-from graphmp.verify.listed import listed_faults
-from graphmp.verify.names import aligned
 from graphmp.verify.parameters import asked_for, parameters_claim, read_off
-from graphmp.verify.parts import part_faults
-from graphmp.verify.precision import Precision
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
-from graphmp.verify.quotients import scaled_copies, unread_quotients
+from graphmp.verify.scales.clips import clip_faults
+from graphmp.verify.scales.degrees import ONE, Degrees
+from graphmp.verify.scales.quotients import scaled_copies, unread_quotients
 from graphmp.verify.sides import Fault, Side, Sides, fetched, is_built_anew, keeps_names
-from graphmp.verify.skips import Skips
-from graphmp.verify.types import half_nodes, type_faults
+from graphmp.verify.skips.skips import Skips
+from graphmp.verify.structure.names import aligned
+from graphmp.verify.structure.parts import part_faults
 from graphmp.verify.wellformed import broken
 from graphmp.wording import some
 

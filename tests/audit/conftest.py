@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphmp.audit.options import AuditOptions
-from graphmp.rewrite import costs
+from graphmp.rewrite.placement import costs
 from tests.support.audited import STEPS
 from tests.support.planted import batches
 

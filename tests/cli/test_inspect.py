@@ -21,7 +21,7 @@ from graphmp.graph.io.messages import serialize
 from graphmp.inspect import overview, traffic
 from graphmp.inspect.rules import RULES
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.painting.paint import HALF
 from graphmp.rewrite.pipeline import decide, rewrite
 from tests.support import tiny
 from tests.support.classifiers import training_graph

@@ -16,8 +16,8 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.inspect.training_step import Training, find_training, step_nodes
 from graphmp.inspect.wire import inspect_wire
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.costs import LAUNCH, SENT, costs, price
 from graphmp.rewrite.pipeline import decide
+from graphmp.rewrite.placement.costs import LAUNCH, SENT, costs, price
 from graphmp.rewrite.units import TypedGraph
 from tests.support import painting
 from tests.support.commands import graphmp, refused

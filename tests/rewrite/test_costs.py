@@ -17,9 +17,16 @@ from graphmp.graph.structure.view import GraphView, Port
 from graphmp.inspect.cost import inspect_cost
 from graphmp.inspect.traffic import moves, traffic
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.costs import IDLE_CAST, LAUNCH, costs, price, slowness, stays_in_kernel
-from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.painting.paint import HALF
 from graphmp.rewrite.pipeline import decide
+from graphmp.rewrite.placement.costs import (
+    IDLE_CAST,
+    LAUNCH,
+    costs,
+    price,
+    slowness,
+    stays_in_kernel,
+)
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support import commands, painting

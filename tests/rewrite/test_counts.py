@@ -6,8 +6,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView
-from graphmp.rewrite import counts
-from graphmp.rewrite.counts import count
+from graphmp.rewrite.range_guard import counts
+from graphmp.rewrite.range_guard.counts import count
 
 pytestmark = pytest.mark.unit
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmp.rewrite import placement
-from graphmp.rewrite.placement import SINK, SOURCE
+from graphmp.rewrite.placement import placement
+from graphmp.rewrite.placement.placement import SINK, SOURCE
 from tests.support.placed import INFINITE, colourings, often, problems
 
 pytestmark = pytest.mark.unit

@@ -10,9 +10,10 @@ import pytest
 
 from graphmp.config import Config
 from graphmp.policy.policy import Policy
-from graphmp.rewrite import pipeline, placement
-from graphmp.rewrite.paint import FREE, HALF, Paint
-from graphmp.rewrite.placement import SINK, SOURCE
+from graphmp.rewrite import pipeline
+from graphmp.rewrite.painting.paint import FREE, HALF, Paint
+from graphmp.rewrite.placement import placement
+from graphmp.rewrite.placement.placement import SINK, SOURCE
 from tests.support import painting
 from tests.support.placed import INFINITE
 

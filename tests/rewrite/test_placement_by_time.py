@@ -13,9 +13,10 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import DISCONTINUOUS
-from graphmp.rewrite import pipeline, placement_by_time
-from graphmp.rewrite.node_times import NodeTimes
-from graphmp.rewrite.paint import FLOAT, FREE, HALF
+from graphmp.rewrite import pipeline
+from graphmp.rewrite.painting.paint import FLOAT, FREE, HALF
+from graphmp.rewrite.placement import placement_by_time
+from graphmp.rewrite.placement.node_times import NodeTimes
 from graphmp.tuning import files
 from graphmp.tuning.costs import NodeCost, Time
 from graphmp.tuning.prediction import Prediction

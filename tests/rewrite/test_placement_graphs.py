@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from graphmp.config import Config
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
-from graphmp.rewrite import costs, pipeline, placement
-from graphmp.rewrite.paint import FLOAT, FREE, HALF
-from graphmp.rewrite.placement import SINK, SOURCE
+from graphmp.rewrite import pipeline
+from graphmp.rewrite.painting.paint import FLOAT, FREE, HALF
+from graphmp.rewrite.placement import costs, placement
+from graphmp.rewrite.placement.placement import SINK, SOURCE
 from tests.support import painting
 from tests.support.placed import INFINITE, MOST_FREE, colourings, often, problems
 

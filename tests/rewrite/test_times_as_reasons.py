@@ -2,7 +2,7 @@
 
 import pytest
 
-from graphmp.rewrite import times_as_reasons
+from graphmp.rewrite.placement import times_as_reasons
 
 pytestmark = pytest.mark.unit
 

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.painting.paint import HALF
 from graphmp.rewrite.pipeline import decide, rewrite
 from tests.support.training_graphs import SHAPES, square, vectors
 

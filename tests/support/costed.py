@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphmp.graph.shapes.shapes import with_inferred_shapes
-from graphmp.rewrite.node_times import signature_in
+from graphmp.rewrite.placement.node_times import signature_in
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.tuning.costs import (

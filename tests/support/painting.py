@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.policy.policy import Policy
 from graphmp.rewrite import pipeline
-from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.painting.paint import HALF
 from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support import tiny
 from tests.support.control_flow import control_flow

@@ -7,8 +7,8 @@ import itertools
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from graphmp.rewrite import placement
-from graphmp.rewrite.placement import SINK, SOURCE
+from graphmp.rewrite.placement import placement
+from graphmp.rewrite.placement.placement import SINK, SOURCE
 
 INFINITE = float("inf")
 

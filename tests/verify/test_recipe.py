@@ -7,7 +7,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.edit.mark import mark
-from graphmp.verify import lives, verify
+from graphmp.verify import verify
+from graphmp.verify.execution import lives
 from graphmp.verify.sides import fetched
 from tests.support.models import MODELS
 from tests.support.proved import Planted, by_recipe, open_claims

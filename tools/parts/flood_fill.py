@@ -11,8 +11,8 @@ from typing import Iterator, List, Set
 
 from graphmp.policy.reason import Reason
 from graphmp.rewrite.decisions import Decisions, decided
-from graphmp.rewrite.groups import Groups
-from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
+from graphmp.rewrite.painting.groups import Groups
+from graphmp.rewrite.painting.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.units import TypedGraph
 

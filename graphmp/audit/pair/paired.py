@@ -26,7 +26,7 @@ from graphmp.process_memory import collector_paused
 from graphmp.report.training import fetchable, not_audited, nothing_trains
 from graphmp.session.live.closure import nodes_to_clone
 from graphmp.session.steps.as_written import seeded
-from graphmp.verify.powers import powers
+from graphmp.verify.scales.powers import powers
 
 _CLONES = SCOPE + "/audit"  # the scope of the clones
 

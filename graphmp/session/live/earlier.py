@@ -18,7 +18,7 @@ from graphmp.graph.structure.calls import functions_named, with_called
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.rewrite.decisions import Decisions
-from graphmp.rewrite.paint import Paint
+from graphmp.rewrite.painting.paint import Paint
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.units import Unit
 from graphmp.session.live.closure import with_dependents

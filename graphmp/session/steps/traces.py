@@ -11,7 +11,7 @@ from graphmp.graph.structure.inlined import Inlined
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import names_half
 from graphmp.policy.traits import MOVES_NOTHING
-from graphmp.rewrite.node_times import signature_in
+from graphmp.rewrite.placement.node_times import signature_in
 from graphmp.rewrite.problem import Body, bodies
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks.op_defs import OpDefs

@@ -1,0 +1,1 @@
+"""Placing the casts: a minimum cut over bytes, or over measured times."""

@@ -1,0 +1,1 @@
+"""Types: where half precision is valid, allowed and wrong."""

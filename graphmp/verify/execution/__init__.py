@@ -1,0 +1,1 @@
+"""Execution: which nodes run, when, and on which device."""

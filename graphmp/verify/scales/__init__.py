@@ -1,0 +1,1 @@
+"""The loss scales: what is scaled, unscaled, checked and clipped."""

@@ -1,0 +1,1 @@
+"""Skipped steps: what the gates keep from being written."""

@@ -1,0 +1,294 @@
+"""A step whose gradients are not finite is skipped as a whole.
+
+1. Every path of a value from a division by the scale, an accumulator, or a fed gradient to a write
+   passes through an output that the write's flag checks.
+2. A write that follows an update of a loss, or is grouped with one and takes values from the batch,
+   depends on that loss's flag too.
+3. A flag only checks such values.
+4. If a write's flag checks the value of another write, both depend on one flag, unless the other
+   one comes first or may run alone.
+5. A step that applies sums of gradients, kept in variables, goes by a flag of its own: `sums.py`.
+6. A write that takes zeros in a skipped step begins such a sum: `begun.py`.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.shapes.shapes import recorded_dimensions
+from graphmp.graph.state.state_kinds import kind
+from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.walk import reached
+from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABLE_OPS
+from graphmp.verify.body import BodyFindings
+from graphmp.verify.sides import Fault
+from graphmp.verify.skips.begun import begun_faults
+from graphmp.verify.skips.followed import followed
+from graphmp.verify.skips.formulas import (
+    AllOf,
+    Flag,
+    mentioned,
+    said_finite,
+)
+from graphmp.verify.skips.skips_by_value import SkipsByValue
+from graphmp.verify.skips.sums import SumSteps
+
+_NOTHING: FrozenSet[Port] = frozenset()
+
+
+class Skips:
+    """The writes of a skipped step.
+
+    Attributes:
+        faults: the faults found.
+        gated: writes that wait for a flag.
+        counted: writes of integers that also happen in a skipped step.
+        behind_loops: writes that run once behind a while loop, whatever its iterations skipped.
+        counts: whether the global step counts skipped steps; empty if no rule tells, both if parts
+            of the graph differ.
+    """
+
+    def __init__(self, body: BodyFindings):
+        self._body, self._sides, self._scales, self._view = (
+            body,
+            body.sides,
+            body.scales,
+            body.sides.after.view,
+        )
+        self._inside = {name: frozenset(scales) for name, scales in self._scales.skipping.items()}
+        self._writes = [
+            name for name in self._sides.after.state.writes if self._is_the_models(name)
+        ]
+        self._flags: Dict[str, Flag] = {
+            name: _all([gate.flag for gate in found]) for name, found in body.gates.of.items()
+        }
+        self._sums = SumSteps(body, self._flags, self._gradient)
+        self.faults: List[Fault] = []
+        self.counted: List[str] = list(body.gates.counts.values())
+        self.gated = [name for name in self._writes if name in self._flags]
+        self.behind_loops: List[str] = []
+        if self._scales.adapting:
+            self._sources = self._body.sources.keys() | set(self._taken_out()) | set(self._fed())
+            self._look_at_ways()
+            self._look_at_scales()
+            self._look_at_steps()
+            self._look_at_flags()
+        values = SkipsByValue(body, self._writes, self._flags, self._sums)
+        self.faults += values.faults()
+        self.faults += self._sums.faults(self._writes, self._flags, values.is_beside)
+        self.faults += begun_faults(body, self._body.sources.keys())
+        self.counts = set(self._counts())
+
+    def _counts(self) -> Iterator[bool]:
+        if any("Accumulator" in node.op for node in self._view.nodes.values()):
+            return  # steps are counted there, whatever was asked for
+        state = self._sides.after.state
+        steps = set(state.collected(tf.GraphKeys.GLOBAL_STEP) or ()) | {
+            name for name in self._view.nodes if name.rpartition("/")[2] == "global_step"
+        }
+        for name in self._writes:
+            if state.written(name) & steps and name in (*self._flags, *self.counted):
+                yield name in self.counted or name in self._body.gates.counts
+
+    def _is_the_models(self, name: str) -> bool:
+        """Whether a write belongs to the original, or replaces one; not to a scale's state."""
+        known = name in self._body.erasure.copies or (
+            name in self._sides.before.view.nodes and self._view.nodes[name].op != "Identity"
+        )
+        return known and (
+            self._body.called.is_call(name)
+            or not self._sides.after.state.written(name) & self._scales.variables
+        )
+
+    def _taken_out(self) -> Iterator[Port]:
+        for name, node in self._view.nodes.items():
+            if node.op.endswith("AccumulatorTakeGradient"):
+                yield from (Port(name, output) for output in range(self._sides.after.outputs(name)))
+
+    def _fed(self) -> Iterator[Port]:
+        """Placeholders fed with gradients.
+
+        Those that flags check, and those that update kernels read which take no gradient of the
+        body: what is fed beside one is noise, a mask or a decay. A gradient has the shape of its
+        variable: a scalar is a rate, unless a variable is one.
+        """
+        yield from (
+            port for port in self._checked() if self._view.nodes[port.node].op in PLACEHOLDERS
+        )
+        computed = self._reached(self._body.sources.keys(), _NOTHING)
+        taken: Dict[FrozenSet[Port], List[str]] = {}
+        for name, flag in self._flags.items():
+            is_kernel = self._view.nodes[name].op.startswith(UPDATE_PREFIXES)
+            if is_kernel and self._gradient(name) >= 0 and name not in computed:
+                taken.setdefault(said_finite(flag), []).append(name)
+        for said, names in taken.items():
+            has_scalars = any(map(self._writes_scalar, names))
+            ports = [self._view.inputs(name)[self._gradient(name)] for name in names]
+            for port in self._placeholders_behind(ports, said):
+                if has_scalars or recorded_dimensions(self._view.nodes[port.node], 0, -1) != []:
+                    yield port
+
+    def _writes_scalar(self, name: str) -> bool:
+        """Whether a write changes a variable that is a scalar, or may be one."""
+        written = self._sides.after.state.written(name)
+        ranks = [len(self._view.nodes[each].attr["shape"].shape.dim) for each in written]
+        return not all(ranks) or not ranks
+
+    def _checked(self) -> FrozenSet[Port]:
+        return frozenset().union(*(scale.checked for scale in self._scales.dynamic))
+
+    def _gradient(self, name: str) -> int:
+        op_defs = self._sides.after.op_defs
+        return op_defs.slot_named(self._view.nodes[name].op, "grad", "delta")
+
+    def _placeholders_behind(self, ports: List[Port], said: AbstractSet[Port]) -> Iterator[Port]:
+        """The placeholders that outputs depend on, not through checked ones."""
+        ends, nodes = PLACEHOLDERS | VARIABLE_OPS, self._view.nodes
+        behind = reached(
+            ports,
+            lambda port: () if nodes[port.node].op in ends else self._view.inputs(port.node),
+            lambda port: port not in said and self._sides.after.is_float(port),
+        )
+        sources = {source.node for source in self._body.sources}
+        for port in sorted(port for port in behind if nodes[port.node].op in PLACEHOLDERS):
+            if not sources & self._reached({port}, _NOTHING):  # else it is data
+                yield port
+
+    def _look_at_ways(self) -> None:
+        by_flag: Dict[FrozenSet[Port], List[str]] = {}
+        for name in self._writes:
+            said = said_finite(self._flags[name]) if name in self._flags else _NOTHING
+            by_flag.setdefault(said, []).append(name)
+        for said, names in by_flag.items():
+            reached = self._body.ways.past(self._sources, said)
+            for name in names:
+                if (
+                    name in reached
+                    and kind(self._view.nodes[name].op) == ""
+                    and "Accumulator" not in self._view.nodes[name].op
+                ):
+                    what = (
+                        "waits for no flag that looks at" if said else "has no gate that looks at"
+                    )
+                    self.faults.append(Fault(name, "%s gradients that it takes" % what))
+
+    def _look_at_scales(self) -> None:
+        """Check that writes of a scale's gradients depend on the scale's own flag.
+
+        Not what takes them out of a queue where that flag doesn't look at them.
+        """
+        for scale in self._scales.dynamic:
+            starts = {port for port, scales in self._body.sources.items() if scale.name in scales}
+            apart = self._body.ways.arrivals - scale.checked
+            takes = self._reached(starts, (self._body.sources.keys() - starts) | apart)
+            for name in self._writes:
+                if (
+                    name in takes
+                    and name in self._flags
+                    and scale.name not in mentioned(self._flags[name])
+                ):
+                    self.faults.append(
+                        Fault(name, "takes gradients of a loss, and does not go by its flag")
+                    )
+
+    def _reached(self, starts: AbstractSet[Port], stops: AbstractSet[Port]) -> Set[str]:
+        """The nodes that some outputs lead to by data, not through others."""
+        return self._body.ways.reached(starts, stops)
+
+    def _look_at_steps(self) -> None:
+        decided = {
+            name: mentioned(flag) | self._sums.step(flag) for name, flag in self._flags.items()
+        }
+        updates = {name: steps for name, steps in decided.items() if steps}
+        updates.update(self._inside)
+        follows, takes = followed(self._sides, updates), self._reached(self._sources, _NOTHING)
+        self._look_at_strangers(takes | follows.keys())
+        read_by, state = self._scales_of_readers(updates), self._sides.after.state
+        behind = followed(self._sides, updates, out_of_loops=True)
+        self.behind_loops += sorted(behind.keys() - follows.keys() - self._flags.keys())
+        for name in self._writes:
+            wanted = follows.get(name, frozenset())
+            of_readers = [read_by.get(each, set()) for each in state.written(name)]
+            wanted = wanted.intersection(set().union(*of_readers)) or wanted
+            by_one = len(wanted) > 1 and bool(
+                updates.get(name, wanted) & wanted
+            )  # alternating steps: which one is meant is unknown
+            if (
+                not wanted
+                or self._sums.empties(name, wanted)
+                or (
+                    name in updates
+                    and (updates[name] >= wanted or by_one or name in takes or name in self._inside)
+                )
+            ):
+                continue
+            if name in self._flags:
+                self.faults.append(
+                    Fault(name, "goes by another flag than the updates that it follows")
+                )
+            else:
+                self._ungated(name)
+
+    def _look_at_strangers(self, of_steps: AbstractSet[str]) -> None:
+        """Writes that go by a scale's flag, and that nothing in the original waits for with a step.
+
+        A function runs all of its writes, whatever waits for them.
+
+        `of_steps`: the writes that take gradients, or follow others that do.
+        """
+        if self._sides.before.function:
+            return
+        steps = {self._body.erasure.copies.get(name, name) for name in of_steps}
+        view = self._sides.before.view
+        waited = view.ancestors(view.descendants(steps & view.nodes.keys()))
+        for name in self.gated:
+            flag = self._flags[name]
+            original = self._body.erasure.copies.get(name, name)
+            if (
+                mentioned(flag)
+                and original not in steps
+                and name not in self._inside
+                and original not in waited
+            ):
+                self.faults.append(Fault(name, "goes by the flag of a step that it is no part of"))
+
+    def _scales_of_readers(self, updates: Dict[str, FrozenSet[str]]) -> Dict[str, Set[str]]:
+        """The scales of the updates that read a variable, directly or through a copy, by variable.
+
+        The powers of an optimizer's decay belong to its updates.
+        """
+        found: Dict[str, Set[str]] = {}
+        for update, scales in updates.items():
+            for port in self._view.inputs(update):
+                copied = self._view.nodes[port.node].op in READS
+                for read in (port, *(self._view.inputs(port.node) if copied else ())):
+                    found.setdefault(read.node, set()).update(scales)
+        return found
+
+    def _ungated(self, name: str) -> None:
+        node = self._view.nodes[name]
+        if kind(node.op) or "Accumulator" in node.op:
+            return
+        values = [port for port in self._view.inputs(name)[1:] if self._sides.after.is_float(port)]
+        if values:
+            self.faults.append(Fault(name, "follows updates that are skipped, and is not"))
+        else:
+            self.counted.append(name)
+
+    def _look_at_flags(self) -> None:
+        # a seed's scale may cancel on the way, as in the sign of a gradient: no division then
+        starts = self._sources | self._body.erasure.products()
+        ahead = self._reached(starts, frozenset())
+        sources = {port.node for port in self._sources}
+        for scale in self._scales.dynamic:
+            for port in sorted(scale.checked):
+                if port.node not in ahead and port.node not in sources:
+                    self.faults.append(
+                        Fault(port.node, "is no gradient, and decides on whether a step is skipped")
+                    )
+
+
+def _all(flags: List[Flag]) -> Flag:
+    return flags[0] if len(flags) == 1 else AllOf(tuple(flags))
