@@ -173,6 +173,18 @@ def test_what_two_checks_come_to(mutate, clipped):
     assert sum(outcome.verdict == mutate.EQUIVALENT for outcome in none_caught) < 10
 
 
+def test_faults_go_together_in_one_graph(mutate, clipped):
+    several = module(mutate, "several")
+    assert "left_as_it_was" in every_class(mutate)
+    for seed in range(10):
+        chance, chosen = random.Random(seed), []
+        choice = chance.choice
+        chance.choice = lambda values, choice=choice: chosen.append(choice(values)) or chosen[-1]
+        plant = several.together(clipped, chance, 3)
+        assert plant is None or plant.touched <= {n.name for n in plant.graph.graph_def.node}
+        assert chosen and "left_as_it_was" not in chosen
+
+
 @pytest.mark.unit
 def test_a_check_that_raises_proves_nothing(mutate, clipped):
     def check(original, converted):

@@ -9,9 +9,12 @@ from mutants.plant import Plant
 from mutants.subject import Subject
 
 
+_WHOLE = {"two_faults", "left_as_it_was"}  # several themselves, or without the nodes of the others
+
+
 def together(subject: Subject, random: Any, count: int) -> Optional[Plant]:
     """A number of faults of single classes in one graph."""
-    names = sorted(set(FAULTS) - {"two_faults"})
+    names = sorted(set(FAULTS) - _WHOLE)
     plant: Optional[Plant] = None
     for _ in range(6 * count):
         if plant is not None and len(plant.what) >= count:
