@@ -7,9 +7,9 @@ from typing import Any, Dict, List
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.live_graph import LiveGraph, known_live_graph
-from graphmp.session.live.words import Words
+from graphmp.session.live.not_finite.finite import NotFinite
+from graphmp.session.live.not_finite.words import Words
 from graphmp.wording import plural
 
 

@@ -40,12 +40,12 @@ from graphmp.executed.apart import verified_apart
 from graphmp.graph.io.stored import stored
 from graphmp.legacy import unfit
 from graphmp.report.report import make_report, sha256
-from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.live.live_graph import LiveGraph
+from graphmp.session.live.not_finite.finite import NotFinite
+from graphmp.session.live.not_finite.words import Words
 from graphmp.session.live.observer import Fate, Observer
 from graphmp.session.live.run_key import fed_tensor
-from graphmp.session.live.words import Words
 from graphmp.session.session import convert_every_session
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tf_hooks import patch, sessions

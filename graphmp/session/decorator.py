@@ -14,7 +14,7 @@ from graphmp.recipe import decorator
 from graphmp.recipe import state as states
 from graphmp.recipe.inputs import Call
 from graphmp.recipe.say import say
-from graphmp.session.live import decorated
+from graphmp.session.live.not_finite import decorated
 from graphmp.session.session import convert_sessions_of, is_converted_in_sessions
 
 _plainly: List[

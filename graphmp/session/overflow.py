@@ -8,7 +8,7 @@ from graphmp.compare import roles
 from graphmp.errors import GraphmpError
 from graphmp.graph.state.live import as_ops, is_update
 from graphmp.session.live.live_graph import known_live_graph
-from graphmp.session.live.watch import Overflow, Watch
+from graphmp.session.live.not_finite.watch import Overflow, Watch
 
 # of a tf.Graph: objects that refer to each other are freed together
 _ATTRIBUTE = "_graphmp_watches"

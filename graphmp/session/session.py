@@ -13,10 +13,10 @@ from graphmp.files.kept import check_tune_file
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
 from graphmp.session.live import runs
-from graphmp.session.live.finite import NotFinite
 from graphmp.session.live.live_graph import LiveGraph, known_live_graph, live_graph
+from graphmp.session.live.not_finite.finite import NotFinite
+from graphmp.session.live.not_finite.words import Words
 from graphmp.session.live.observer import Fate, Observer
-from graphmp.session.live.words import Words
 from graphmp.session.session_config import with_session_config
 from graphmp.session.tuned.verdict import Verdict, in_words
 from graphmp.tf_hooks import sessions

@@ -11,9 +11,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.session.live.finite import NotFinite
-from graphmp.session.live.watch import Overflow
-from graphmp.session.live.words import Words
+from graphmp.session.live.not_finite.finite import NotFinite
+from graphmp.session.live.not_finite.watch import Overflow
+from graphmp.session.live.not_finite.words import Words
 from tests.support.scripts import OF_LARGE_VALUES
 
 SCRIPT = (

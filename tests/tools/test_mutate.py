@@ -173,16 +173,26 @@ def test_what_two_checks_come_to(mutate, clipped):
     assert sum(outcome.verdict == mutate.EQUIVALENT for outcome in none_caught) < 10
 
 
+class Remembering(random.Random):
+    """Random numbers, and what was chosen by them."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.chosen = []
+
+    def choice(self, seq):
+        self.chosen.append(super().choice(seq))
+        return self.chosen[-1]
+
+
 def test_faults_go_together_in_one_graph(mutate, clipped):
     several = module(mutate, "several")
     assert "left_as_it_was" in every_class(mutate)
     for seed in range(10):
-        chance, chosen = random.Random(seed), []
-        choice = chance.choice
-        chance.choice = lambda values, choice=choice: chosen.append(choice(values)) or chosen[-1]
+        chance = Remembering(seed)
         plant = several.together(clipped, chance, 3)
         assert plant is None or plant.touched <= {n.name for n in plant.graph.graph_def.node}
-        assert chosen and "left_as_it_was" not in chosen
+        assert chance.chosen and "left_as_it_was" not in chance.chosen
 
 
 @pytest.mark.unit

@@ -8,7 +8,6 @@ from mutants.classes import FAULTS, fault
 from mutants.plant import Plant
 from mutants.subject import Subject
 
-
 _WHOLE = {"two_faults", "left_as_it_was"}  # several themselves, or without the nodes of the others
 
 

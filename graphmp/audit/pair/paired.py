@@ -24,7 +24,7 @@ from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.formats import FORMATS
 from graphmp.process_memory import collector_paused
 from graphmp.report.training import fetchable, not_audited, nothing_trains
-from graphmp.session.live.closure import nodes_to_clone
+from graphmp.session.live.cloning.closure import nodes_to_clone
 from graphmp.session.steps.as_written import seeded
 from graphmp.verify.scales.powers import powers
 

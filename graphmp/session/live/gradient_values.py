@@ -32,9 +32,9 @@ from graphmp.graph.state.live import ancestors, is_half
 from graphmp.graph.structure.view import Port
 from graphmp.naming import SIBLING
 from graphmp.scaling.insertion.as_built import AsBuilt, Scaled
+from graphmp.session.live.cloning.stand_ins import StandIns
+from graphmp.session.live.not_finite.watch import WATCH_SCOPE
 from graphmp.session.live.run_key import cut
-from graphmp.session.live.stand_ins import StandIns
-from graphmp.session.live.watch import WATCH_SCOPE
 from graphmp.tf_hooks.internals import outside
 
 _MEASURE = "%s_of/largest"  # of a first step, by what it replaces

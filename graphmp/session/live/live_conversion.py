@@ -18,15 +18,15 @@ from graphmp.report.record import Record
 from graphmp.report.report import check_variables
 from graphmp.rewrite.decisions import decided
 from graphmp.rewrite.pipeline import Solver, rewrite
-from graphmp.session.live.clones import Clones
-from graphmp.session.live.closure import nodes_to_clone
-from graphmp.session.live.earlier import NOTHING, Earlier, Settling, digested
-from graphmp.session.live.export import exported
-from graphmp.session.live.finite import FiniteWatch, WatchedLoss
+from graphmp.session.live.cloning.clones import Clones
+from graphmp.session.live.cloning.closure import nodes_to_clone
+from graphmp.session.live.cloning.earlier import NOTHING, Earlier, Settling, digested
+from graphmp.session.live.cloning.export import exported
+from graphmp.session.live.cloning.nodes import LiveNodes, unconverted
+from graphmp.session.live.cloning.reused import kept_with
 from graphmp.session.live.gradient_values import GradientValues
-from graphmp.session.live.losses import watched_losses
-from graphmp.session.live.nodes import LiveNodes, unconverted
-from graphmp.session.live.reused import kept_with
+from graphmp.session.live.not_finite.finite import FiniteWatch, WatchedLoss
+from graphmp.session.live.not_finite.losses import watched_losses
 from graphmp.tf_hooks.gradient_calls import noted
 from graphmp.tuning.machine import check_given
 

@@ -15,17 +15,17 @@ from graphmp.graph.edit.mark import differing, read_session_mark
 from graphmp.rewrite.decisions import decided as placed
 from graphmp.rewrite.pipeline import Solver
 from graphmp.session.live.beside import counted_beside
-from graphmp.session.live.earlier_draws import EarlierDraws
-from graphmp.session.live.export import as_built, left_by_others
-from graphmp.session.live.later import followed
+from graphmp.session.live.cloning.export import as_built, left_by_others
+from graphmp.session.live.cloning.later import followed
+from graphmp.session.live.cloning.nodes import LiveNodes, unconverted
 from graphmp.session.live.live_conversion import LiveConversion, convert
-from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.session.live.observer import Fate, Observer
-from graphmp.session.live.restored import RestoredScales
 from graphmp.session.live.run_key import RunKey
-from graphmp.session.live.savers import LateSavers
-from graphmp.session.live.skips import scale_state
-from graphmp.session.live.summaries import with_scales
+from graphmp.session.live.state.earlier_draws import EarlierDraws
+from graphmp.session.live.state.restored import RestoredScales
+from graphmp.session.live.state.savers import LateSavers
+from graphmp.session.live.state.skips import scale_state
+from graphmp.session.live.state.summaries import with_scales
 from graphmp.session.training import trained_by_hand, trains, updates
 from graphmp.session.tuned.costs_file import CostsFile
 from graphmp.session.tuned.owner import Owner

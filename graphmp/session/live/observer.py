@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
-from graphmp.session.live.finite import NotFinite
+from graphmp.session.live.not_finite.finite import NotFinite
 from graphmp.session.tuned.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.live import as_list
 from graphmp.session.live import handed_out
-from graphmp.session.live.as_they_are import run_itself, runs_themselves
-from graphmp.session.live.errors import of_original
+from graphmp.session.live.cloning.errors import of_original
+from graphmp.session.live.cloning.nodes import LiveNodes
 from graphmp.session.live.gradient_values import Feeding
 from graphmp.session.live.live_graph import LiveGraph
-from graphmp.session.live.nodes import LiveNodes
 from graphmp.session.live.run_key import RunKey, fed_tensor
+from graphmp.session.live.state.as_they_are import run_itself, runs_themselves
 from graphmp.session.tuned.turn import Request, Turn
 from graphmp.tf_hooks import internals, patch
 

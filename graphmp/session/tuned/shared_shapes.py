@@ -17,8 +17,8 @@ from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import ancestors
 from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.walk import reached
-from graphmp.session.live.stand_ins import StandIns
-from graphmp.session.live.watch import WATCH_SCOPE
+from graphmp.session.live.cloning.stand_ins import StandIns
+from graphmp.session.live.not_finite.watch import WATCH_SCOPE
 from graphmp.tf_hooks.internals import outside
 
 _RANDOM = "random"  # kind of op

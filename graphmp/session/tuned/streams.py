@@ -14,7 +14,7 @@ from typing import AbstractSet, Any, Dict, List, Mapping, Sequence, Set, Tuple
 
 import numpy as np
 
-from graphmp.session.live.draws import NO_DRAWS, Draws, Inputs, draw, draws_alone, draws_of
+from graphmp.session.live.state.draws import NO_DRAWS, Draws, Inputs, draw, draws_alone, draws_of
 
 
 class _Drawn:

@@ -23,8 +23,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError, said
 from graphmp.rewrite.decisions import in_half
-from graphmp.session.live.draws import Draws, unfetchable
 from graphmp.session.live.live_conversion import LiveConversion
+from graphmp.session.live.state.draws import Draws, unfetchable
 from graphmp.session.tuned import tracing
 from graphmp.session.tuned.costs_file import CostsFile
 from graphmp.session.tuned.measurement import Measurement, computes_in_half, differs

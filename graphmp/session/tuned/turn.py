@@ -7,10 +7,10 @@ from typing import Any, Callable, Hashable, List, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.session.live.draws import Draws
+from graphmp.session.live.cloning.nodes import LiveNodes, unconverted
 from graphmp.session.live.live_conversion import LiveConversion
-from graphmp.session.live.nodes import LiveNodes, unconverted
 from graphmp.session.live.run_key import RunKey
+from graphmp.session.live.state.draws import Draws
 
 _UNCONVERTED = unconverted()
 

@@ -7,7 +7,7 @@ from typing import AbstractSet, Any, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.session.live.draws import Draws
+from graphmp.session.live.state.draws import Draws
 from graphmp.session.tuned.owner import Owner
 from graphmp.session.tuned.streams import RandomStreams
 from graphmp.session.tuned.turn import Request, nodes_of

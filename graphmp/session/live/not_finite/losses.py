@@ -12,7 +12,7 @@ from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.report.record import Record
 from graphmp.report.training import fetchable
-from graphmp.session.live.finite import WatchedLoss
+from graphmp.session.live.not_finite.finite import WatchedLoss
 
 _SCALES_ITSELF = (
     "GMP107",

@@ -18,7 +18,7 @@ from graphmp.graph.state.live import ancestors, descendants
 from graphmp.graph.structure.view import parse_input
 from graphmp.graph.structure.walk import reached
 from graphmp.naming import SCOPE, is_below_scope, is_clone
-from graphmp.session.live.watch import WATCH_SCOPE
+from graphmp.session.live.not_finite.watch import WATCH_SCOPE
 from graphmp.tf_hooks.internals import whole_graph_def
 
 _WATCHES = "%s/%s/" % (SCOPE, WATCH_SCOPE)

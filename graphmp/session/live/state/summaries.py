@@ -8,8 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.loss_scale.scales import shown
 from graphmp.naming import SCOPE
-from graphmp.session.live.nodes import LiveNodes
-from graphmp.session.live.stand_ins import StandIns
+from graphmp.session.live.cloning.nodes import LiveNodes
+from graphmp.session.live.cloning.stand_ins import StandIns
 from graphmp.tf_hooks.internals import outside
 
 _MERGE = "MergeSummary"

@@ -15,7 +15,7 @@ from typing import AbstractSet, Any, Dict, Hashable, Mapping, Sequence, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.session.live.draws import (
+from graphmp.session.live.state.draws import (
     Draws,
     Inputs,
     draw,

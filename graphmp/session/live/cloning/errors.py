@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphmp.session.live.nodes import LiveNodes
+from graphmp.session.live.cloning.nodes import LiveNodes
 
 
 def of_original(error: Any, nodes: LiveNodes) -> Any:

@@ -12,9 +12,9 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.live import ancestors
 from graphmp.graph.structure.view import GraphView
-from graphmp.session.live.clones import Clones
-from graphmp.session.live.closure import with_dependents
-from graphmp.session.live.nodes import LiveNodes
+from graphmp.session.live.cloning.clones import Clones
+from graphmp.session.live.cloning.closure import with_dependents
+from graphmp.session.live.cloning.nodes import LiveNodes
 
 
 def followed(nodes: LiveNodes, ops: List[Any]) -> LiveNodes:

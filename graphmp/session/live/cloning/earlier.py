@@ -21,7 +21,7 @@ from graphmp.rewrite.decisions import Decisions
 from graphmp.rewrite.painting.paint import Paint
 from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.units import Unit
-from graphmp.session.live.closure import with_dependents
+from graphmp.session.live.cloning.closure import with_dependents
 from graphmp.tf_hooks.gradient_calls import noted
 
 Settled = Mapping[str, Mapping[Unit, Paint]]

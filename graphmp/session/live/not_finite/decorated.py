@@ -12,9 +12,9 @@ import tensorflow.compat.v1 as tf
 from graphmp.loss_scale.scales import FixedLossScale
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
-from graphmp.session.live.finite import FiniteWatch, WatchedLoss
+from graphmp.session.live.not_finite.finite import FiniteWatch, WatchedLoss
+from graphmp.session.live.not_finite.words import Words
 from graphmp.session.live.run_key import RunKey, cut, fed_tensor
-from graphmp.session.live.words import Words
 from graphmp.session.training import trains
 from graphmp.tf_hooks import internals, patch
 

@@ -20,8 +20,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import ancestors, computed_by, is_half
 from graphmp.loss_scale.gradients import all_finite
+from graphmp.session.live.not_finite.watch import WATCH_SCOPE, Overflow, Watch
 from graphmp.session.live.run_key import RunKey
-from graphmp.session.live.watch import WATCH_SCOPE, Overflow, Watch
 from graphmp.tf_hooks.internals import outside
 
 

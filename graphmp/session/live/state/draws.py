@@ -15,7 +15,7 @@ from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.view import GraphView
-from graphmp.session.live.as_they_are import run_itself
+from graphmp.session.live.state.as_they_are import run_itself
 from graphmp.tf_hooks.internals import whole_graph_def
 
 _KIND = "random"

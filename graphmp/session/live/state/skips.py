@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.loss_scale.scales import shown
-from graphmp.session.live.stand_ins import StandIns
+from graphmp.session.live.cloning.stand_ins import StandIns
 
 _PATIENCE_MS = 5000
 

@@ -6,9 +6,9 @@ from typing import AbstractSet, Any, FrozenSet, NamedTuple, Sequence
 
 from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.view import GraphView
-from graphmp.session.live.clones import Clones
+from graphmp.session.live.cloning.clones import Clones
+from graphmp.session.live.cloning.stand_ins import StandIns
 from graphmp.session.live.gradient_values import Feeding, GradientValues
-from graphmp.session.live.stand_ins import StandIns
 
 
 class LiveNodes(NamedTuple):

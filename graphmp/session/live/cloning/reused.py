@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from graphmp.graph.state.live import descendants
-from graphmp.session.live.earlier import Earlier
-from graphmp.session.live.nodes import LiveNodes, unconverted
-from graphmp.session.live.stand_ins import StandIns
+from graphmp.session.live.cloning.earlier import Earlier
+from graphmp.session.live.cloning.nodes import LiveNodes, unconverted
+from graphmp.session.live.cloning.stand_ins import StandIns
 
 
 def kept_with(graph: Any, nodes: LiveNodes, results: Earlier) -> LiveNodes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from graphmp.config import Config
-from graphmp.session.live.finite import NotFinite
+from graphmp.session.live.not_finite.finite import NotFinite
 from graphmp.wording import some
 
 MANY = 10

@@ -21,9 +21,9 @@ from graphmp.policy.op_sets import RESTORES, SAVES
 from graphmp.recipe.say import say
 from graphmp.report.record import Record
 from graphmp.scaling.insertion.checkpoints import UNSAVED, saved_late
-from graphmp.session.live.clones import Clones
-from graphmp.session.live.nodes import LiveNodes
-from graphmp.session.live.stand_ins import StandIns
+from graphmp.session.live.cloning.clones import Clones
+from graphmp.session.live.cloning.nodes import LiveNodes
+from graphmp.session.live.cloning.stand_ins import StandIns
 
 _SAVER_OPS = SAVES | RESTORES
 _MARKS = ("^", "loc:@")  # ahead of names, in inputs and in `_class`

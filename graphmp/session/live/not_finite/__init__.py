@@ -1,0 +1,1 @@
+"""Steps that are not finite: noticed, traced to where they began, and said."""

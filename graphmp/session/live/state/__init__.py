@@ -1,0 +1,1 @@
+"""State that goes on across a conversion: Savers, loss scales, random numbers."""
