@@ -14,6 +14,11 @@ new lines a second are taken first, until none has as many as FEWEST. A test of 
 is one line. Tests that were not measured are not in the table and run by default. Needs the extras
 `test` and `strength`.
 
+    python tools/default_tests.py --measured=FOLDER --since=COMMIT TIMES...
+
+does so for the tests that COMMIT hasn't, with times and coverage of the default tests, and adds to
+the table. It needs no planted faults.
+
     python tools/default_tests.py TIMES...
 
 adds to the table. Of the cases of one test outside of the folders of rules, the CASES quickest and
@@ -26,6 +31,7 @@ import argparse
 import collections
 import json
 import pathlib
+import subprocess
 import sys
 from typing import Dict, Iterable, List, Set, Tuple
 
@@ -86,6 +92,13 @@ def quickest_cases(times: Dict[str, float], known: Set[str]) -> Set[str]:
     return set(found.values())
 
 
+def tests_of(commit: str) -> Set[str]:
+    """The functions that are tests in a commit."""
+    command = ["git", "grep", "-ohE", r"def test_\w+", commit, "--", "tests"]
+    found = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.decode()
+    return {line.split()[-1] for line in found.splitlines()}
+
+
 def chosen(times: Dict[str, float], lines: Dict[str, Set[Line]], kept: Iterable[str]) -> Set[str]:
     """The tests that run by default."""
     names = set(kept)
@@ -136,6 +149,7 @@ def main() -> int:
     )
     parser.add_argument("times", type=pathlib.Path, nargs="+", help="files of suite_times.py")
     parser.add_argument("--measured", type=pathlib.Path, help="the folder of mutation.py")
+    parser.add_argument("--since", metavar="COMMIT", help="tests that it has stay as they are")
     options = parser.parse_args()
     times = read_times(options.times)
     if options.measured is None:
@@ -146,8 +160,13 @@ def main() -> int:
         print("%d cases left the default set, which took %.0f s" % (len(leaving), seconds))
         return 0
     kept = read_finders(options.measured / "mutants.jsonl").union(slow.names(slow.KEPT))
+    before: Set[str] = set()
+    if options.since:
+        old = tests_of(options.since)
+        kept |= {test for test in times if test.split("[")[0].split("::")[-1] in old}
+        before = {name.partition("/")[2] for name in slow.names(slow.MEASURED)}
     stay = chosen(times, read_lines(options.measured / "coverage"), kept)
-    _write(table(times, stay))
+    _write(sorted(before.union(table(times, stay))))
     seconds = sum(times[test] for test in stay), sum(times.values())
     print("%d of %d tests run by default, in %.0f of %.0f s" % (len(stay), len(times), *seconds))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import types
 
 import pytest
 
@@ -85,3 +86,25 @@ def test_one_case_of_a_test_of_rules_stays(tool):
     times["tests/scaling/test_a.py::test_a[3]"] = 0.1
     assert tool.chosen(times, {}, []) == {"tests/scaling/test_a.py::test_a[3]"}
     assert tool.quickest_cases({"tests/cli/test_a.py::test_a": 0.6}, set()) == set()
+
+
+def test_tests_of_an_earlier_commit_stay_as_they_are(tool, tmp_path, monkeypatch):
+    tests = ["tests/cli/test_a.py::test_" + name for name in ("old[1]", "new[1]", "new[2]")]
+    times, measured = tmp_path / "times", tmp_path / "measured.txt"
+    times.write_text(json.dumps({test: {"run": 1.0} for test in tests}))
+    measured.write_text("# table\ncli/test_a.py::test_old[2]\n")
+    monkeypatch.setattr(tool, "tests_of", {"abc": {"test_old"}}.__getitem__)
+    monkeypatch.setattr(tool, "read_lines", lambda path: {tests[1]: lines(1, 2, 3, 4)})
+    monkeypatch.setattr(tool.slow, "MEASURED", measured)
+    arguments = ["default_tests", str(times), "--measured=%s" % tmp_path, "--since=abc"]
+    monkeypatch.setattr("sys.argv", arguments)
+    assert tool.main() == 0
+    names = measured.read_text().splitlines()
+    assert names[1:] == ["cli/test_a.py::test_new[2]", "cli/test_a.py::test_old[2]"]
+
+
+def test_the_tests_of_a_commit(tool, monkeypatch):
+    said = b"def test_a\ndef test_b1\ndef test_a\n"
+    done = types.SimpleNamespace(stdout=said)
+    monkeypatch.setattr(tool.subprocess, "run", lambda *_, **__: done)
+    assert tool.tests_of("HEAD") == {"test_a", "test_b1"}
