@@ -202,7 +202,8 @@ def _fetched(problem: Problem, graph: TypedGraph, allow: AbstractSet[str]) -> Di
         }
         found = pins.fetched_nodes(problem.meta_graph, problem.config, nodes.keys(), outputs)
     plan = problem.plan_here
-    for name, reason in plan.float32.items() if plan is not None else ():
+    inside = problem.plan.float32_inside.get(problem.body.name, {})
+    for name, reason in (plan.float32 if plan is not None else inside).items():
         if reason.kind != LOSS or name not in found:
             found[name] = reason
     return found
