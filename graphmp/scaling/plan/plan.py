@@ -48,9 +48,7 @@ def plan_scaling(
     """
     losses, steps = find_losses(graph, config), list(steps_inside(graph, config, recorded))
     ways = _directions(graph, losses, steps)
-    float32_inside = {
-        step.body.name: losses_in_float32(step.graph, step.losses) for step in steps
-    }
+    float32_inside = {step.body.name: losses_in_float32(step.graph, step.losses) for step in steps}
     if not leave:
         _check_train_op(graph, config, losses, steps)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
