@@ -67,6 +67,7 @@ class FoundScales(NamedTuple):
         copies: added constants that replace constants of the original.
         clips: the nodes that clip their first input, a gradient.
         begun: writes that write zeros in a skipped step, where sums of gradients begin.
+        is_inside: whether functions or loops have dynamic scales, for the steps in them.
     """
 
     after: Side
@@ -77,6 +78,7 @@ class FoundScales(NamedTuple):
     copies: Dict[str, str]
     clips: List[str]
     begun: AbstractSet[str] = frozenset()
+    is_inside: bool = False
 
     def of(self, other: tf.MetaGraphDef) -> FoundScales:
         """The same for a graph with the same nodes, of other types."""
@@ -107,7 +109,7 @@ class FoundScales(NamedTuple):
 
 def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> FoundScales:
     """Find the scales of a converted graph, outside of functions."""
-    body, _ = compared(
+    body, functions = compared(
         Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)), DEVICES
     )
     dynamic = [
@@ -150,6 +152,8 @@ def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> FoundS
         copies,
         sorted(body.clips.multiplied),
         frozenset(body.gates.zeros),
+        len(body.scales.dynamic) > len(dynamic)
+        or any(each.scales.dynamic for each in functions.bodies.values()),
     )
 
 

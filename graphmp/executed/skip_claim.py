@@ -46,7 +46,13 @@ def skips(
     if not found.dynamic:
         if not again.is_marked or again.config.loss_scale != "dynamic":
             return Claim(SKIPS, NOT_APPLICABLE, "the graph has no dynamic loss scale")
-        where = "in what the recipe builds" if again.is_recipe else "outside of functions and loops"
+        if found.is_inside:
+            return Claim(
+                SKIPS,
+                NOT_APPLICABLE,
+                "steps are skipped in a function or a loop, into which nothing can be fed",
+            )
+        where = "in what the recipe builds" if again.is_recipe else "in it"
         return Claim(
             SKIPS,
             NOT_PROVED,

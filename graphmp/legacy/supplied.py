@@ -63,6 +63,12 @@ SUPPLIED = (
         "scripts that use layers of Keras as those of tf.layers",
     ),
     Supplied(
+        "tf:keras.utils",
+        "multi_gpu_model",
+        "graphmp.legacy.libraries.several_gpus:multi_gpu_model",
+        "scripts that train a model of Keras on several GPUs; dropped in TensorFlow 2.4",
+    ),
+    Supplied(
         _NORMALIZATION,
         "BatchNorm",
         "tf:layers.BatchNormalization",

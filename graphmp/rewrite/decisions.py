@@ -12,8 +12,10 @@ from graphmp.graph.state.carried import Carried
 from graphmp.graph.state.late_reads import late_reads
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
+from graphmp.graph.structure.view import GraphView
 from graphmp.naming import SCOPE
-from graphmp.policy.op_sets import MERGES, SELECTS, SWITCHES
+from graphmp.policy.dtypes import RESOURCE
+from graphmp.policy.op_sets import ARGUMENT, MERGES, SELECTS, SWITCHES
 from graphmp.policy.reason import LOSS, MEASURED, Reason
 from graphmp.rewrite.calibration import overflowed
 from graphmp.rewrite.painting import pins
@@ -169,27 +171,42 @@ def _typed(problem: Problem) -> TypedGraph:
     graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
     graph.joined = problem.plan.joined if body.function is None else frozenset()
     graph.gradients = {name for nodes in scopes.values() for name in nodes} | graph.joined
+    view = graph.view if body.function is None else _with_handles(body.graph_def)
+    state = State(problem.meta_graph, view, problem.op_defs.get)
+    graph.carried = _carried(graph, view, state, problem.policy.allow)
     if body.function is None:
-        state = State(problem.meta_graph, graph.view, problem.op_defs.get)
         graph.late = late_reads(graph.view, state)
-        graph.carried = _carried(graph, state, problem.policy.allow)
         graph.trainable = state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
     return graph
 
 
-def _carried(graph: TypedGraph, state: State, allow: AbstractSet[str]) -> AbstractSet[str]:
-    """Nodes between a variable's value and a write that takes it, also through an inserted gate."""
-    nodes = graph.view.nodes
+def _with_handles(graph_def: tf.GraphDef) -> GraphView:
+    """The body of a function whose arguments that are handles count as variables."""
+    copy = tf.GraphDef(node=graph_def.node)
+    for node in copy.node:
+        if node.op == ARGUMENT and node.attr["T"].type == RESOURCE:
+            node.op = "VarHandleOp"
+    return GraphView(copy)
+
+
+def _carried(
+    graph: TypedGraph, view: GraphView, state: State, allow: AbstractSet[str]
+) -> AbstractSet[str]:
+    """Nodes between a variable's value and a write that takes it, also through an inserted gate.
+
+    `view` is of the graph, with a function's handles as variables.
+    """
+    nodes = view.nodes
 
     def taken(write: str) -> AbstractSet[str]:
-        gates = graph.view.traced(
-            (port.node for port in graph.view.inputs(write)),
+        gates = view.traced(
+            (port.node for port in view.inputs(write)),
             lambda name: name.startswith(SCOPE + "/") and nodes[name].op in _GATES,
         )
-        return {port.node for each in (write, *gates) for port in graph.view.inputs(each)}
+        return {port.node for each in (write, *gates) for port in view.inputs(each)}
 
     models = {name for name, node in nodes.items() if node.op in allow}
-    return Carried(graph.view, state, graph.gradients, models, taken).nodes()
+    return Carried(view, state, graph.gradients, models, taken).nodes()
 
 
 def _fetched(problem: Problem, graph: TypedGraph, allow: AbstractSet[str]) -> Dict[str, Reason]:
@@ -203,7 +220,8 @@ def _fetched(problem: Problem, graph: TypedGraph, allow: AbstractSet[str]) -> Di
         }
         found = pins.fetched_nodes(problem.meta_graph, problem.config, nodes.keys(), outputs)
     plan = problem.plan_here
-    for name, reason in plan.float32.items() if plan is not None else ():
+    inside = problem.plan.float32_inside.get(problem.body.name, {})
+    for name, reason in (plan.float32 if plan is not None else inside).items():
         if reason.kind != LOSS or name not in found:
             found[name] = reason
     return found

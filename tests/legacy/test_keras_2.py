@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import textwrap
 
+import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 from graphmp.legacy import unfit, written
-from graphmp.legacy.libraries import keras_2
+from graphmp.legacy.libraries import keras_2, several_gpus
 
 SERVED = keras_2.available()
 needs_keras_2 = pytest.mark.skipif(not SERVED, reason="no tf-keras, or Keras 2 itself is installed")
@@ -63,6 +66,41 @@ ALIASES = """
     model.fit(np.ones((4, 4), "f"), np.eye(4, 3, dtype="f"), batch_size=1, verbose=0)
     assert optimizers.sgd is optimizers.SGD
 """
+INTERNALS = """
+    from keras import backend as K
+    from keras.backend.tensorflow_backend import is_tensor
+    from keras.engine.topology import Container, Layer
+    from keras.layers import Deconvolution2D, Dense, Highway, Input
+    from keras.legacy import interfaces
+    from keras.models import Model
+    from keras.optimizers import Optimizer
+    from keras.utils.conv_utils import conv_output_length, normalize_tuple
+    from keras.utils.generic_utils import func_dump, has_arg, to_list
+    import numpy as np
+
+    class Momentum(Optimizer):
+        def __init__(self, lr=0.1):
+            super().__init__()
+            self.lr = K.variable(lr, name="lr")
+
+        @interfaces.legacy_get_updates_support
+        def get_updates(self, loss, params):
+            moments = [K.zeros(K.get_variable_shape(each)) for each in params]
+            self.updates = []
+            for each, g, m in zip(params, self.get_gradients(loss, params), moments):
+                moved = 0.9 * m - self.lr * g
+                self.updates += [K.update(m, moved), K.update(each, each + moved)]
+            return self.updates
+
+    x = Input((4,))
+    assert is_tensor(K.constant(1.0)) and to_list(2) == [2] and has_arg(to_list, "x")
+    model = Model(x, Dense(3, activation="softmax")(Highway(activation="tanh")(x)))
+    assert isinstance(model, Container)
+    model.compile(Momentum(), "categorical_crossentropy")
+    before = model.get_weights()
+    model.fit(np.ones((4, 4), "f"), np.eye(4, 3, dtype="f"), batch_size=1, verbose=0)
+    assert all((a != b).any() for a, b in zip(before, model.get_weights()))
+"""
 OF_KERAS_3 = """
     import keras.backend as K
     K.set_session(None)
@@ -88,6 +126,62 @@ def test_a_script_of_keras_2_trains_in_sessions(forks, script, text, steps):
     assert ended.status == 0, ended.err[-2000:]
     assert "graphmp: %d training steps" % steps in ended.err
     assert "6 of 6 matmuls and convolutions in float16" in ended.err
+
+
+@needs_keras_2
+def test_what_modules_inside_of_keras_2_had(forks, script):
+    """With an optimizer that assigns by itself."""
+    ended = forks.run(script(INTERNALS))
+    assert ended.status == 0, ended.err[-2000:]
+    assert "graphmp: 4 training steps; loss scale" in ended.err
+    assert "9 of 9 matmuls and convolutions in float16" in ended.err
+
+
+@needs_keras_2
+def test_layers_of_keras_1():
+    layers = importlib.import_module("graphmp.legacy.libraries.keras_1_layers")
+    random = np.random.RandomState(0)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = random.standard_normal((3, 4)).astype(np.float32)
+        highway, maxout = layers.Highway(activation="relu"), layers.MaxoutDense(5, nb_feature=2)
+        outputs = [highway(tf.constant(x)), maxout(tf.constant(x))]
+        session.run(tf.global_variables_initializer())
+        (w, w_carry, b, b_carry), (each, added), (mixed, largest) = session.run(
+            [highway.weights, maxout.weights, outputs]
+        )
+    gate = 1 / (1 + np.exp(-(x @ w_carry + b_carry)))
+    np.testing.assert_allclose(
+        mixed, gate * np.maximum(x @ w + b, 0) + (1 - gate) * x, rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        largest, np.max([x @ each[i] + added[i] for i in range(2)], 0), rtol=1e-5, atol=1e-6
+    )
+
+
+@needs_keras_2
+def test_a_model_on_several_gpus(monkeypatch):
+    """Soft placement puts them on the CPU. The last part has what is left over."""
+    model_on = several_gpus.multi_gpu_model
+    with tf.Graph().as_default(), tf.Session(
+        config=tf.ConfigProto(allow_soft_placement=True)
+    ) as session:
+        tf.keras.backend.set_session(session)
+        x = tf.keras.Input((4,))
+        model = tf.keras.models.Model(x, tf.keras.layers.Dense(3, name="out")(x))
+        with pytest.raises(ValueError, match="TensorFlow finds 0"):
+            model_on(model, gpus=2)
+        monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: ["one", "two"])
+        for gpus in (None, 2, [1, 0]):
+            both = model_on(model, gpus, cpu_relocation=gpus == 2)
+            rows = np.arange(20.0, dtype=np.float32).reshape(5, 4)
+            if gpus != 2:
+                np.testing.assert_allclose(
+                    both.predict(rows, batch_size=5), model.predict(rows), rtol=1e-6
+                )
+            assert {op.device for op in session.graph.get_operations()} >= {"/device:GPU:1"}
+            assert both.predict(rows).shape == (5, 3)
+        with pytest.raises(ValueError, match="gpus is 3"):
+            model_on(model, 3)
 
 
 @needs_keras_2

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.support.control_flow import control_flow
 from tests.support.painting import built, converted, decide, placeholders, session
 
 RANDOM = np.random.RandomState(0)
@@ -88,3 +89,47 @@ def test_what_is_not_written_to_its_variable_stays_half():
         tf.train.GradientDescentOptimizer(0.1).minimize(tf.nn.l2_loss(y))
 
     assert "changed" in decide(built(build)).half
+
+
+@pytest.mark.parametrize("where", ["function", "branch", "loop"])
+@pytest.mark.parametrize("loss_scale", ["none", "dynamic"])
+def test_a_step_in_a_function(where, loss_scale):
+    """A function takes the handles of variables as arguments."""
+
+    def build():
+        x = tf.placeholder(tf.float32, [8, 8], "x")
+        first, weights = (
+            tf.get_variable(
+                name,
+                initializer=RANDOM.normal(size=(8, 8)).astype(np.float32),
+                use_resource=True,
+            )
+            for name in ("first", "weights")
+        )
+
+        def step():
+            read = first.read_value()
+            value = weights.read_value() + 0.01 * tf.matmul(x, read)
+            loss = tf.reduce_sum(tf.square(tf.matmul(tf.nn.relu(tf.matmul(x, read)), value)))
+            (gradient,) = tf.gradients(loss, [read])
+            writes = [weights.assign(value), first.assign_sub(1e-4 * gradient)]
+            with tf.control_dependencies([write.op for write in writes]):
+                return tf.constant(1)
+
+        with control_flow(functions=True):
+            if where == "function":
+                tf.function(step)()
+            elif where == "branch":
+                tf.cond(x[0, 0] > -100.0, step, lambda: 0, name="train")
+            else:
+                tf.while_loop(lambda i: i < 1, lambda i: i + step(), [0], name="train")
+        tf.group(*tf.get_default_graph().get_operations()[-1:], name="update")
+        tf.identity(weights.read_value(), "kept")
+
+    graph = built(build)
+    with session(converted(graph, loss_scale=loss_scale)) as sess:
+        feeds = placeholders(graph)
+        old = sess.run("kept:0")
+        sess.run("update", feeds)
+        kept = sess.run("kept:0")
+    assert (kept != old).any() and (kept != kept.astype(np.float16)).mean() > 0.3

@@ -90,3 +90,32 @@ def test_a_loss_by_a_matmul_is_float32_scaled_or_not(kind, dtype, scale):
     assert matmuls[last] and not matmuls["MatMul"]
     claims = {claim.name: claim for claim in done.diff().claims}
     assert claims["loss"].verdict == claims["types"].verdict == "proved", claims
+
+
+@pytest.mark.parametrize("scale", ["none", "dynamic"])
+@pytest.mark.parametrize("kind", sorted(_LOSSES))
+def test_so_is_the_loss_of_a_step_in_a_function(kind, scale):
+    with tf.Graph().as_default() as graph:
+        weights = [tf.get_variable(str(n), [8, n], use_resource=True) for n in (8, 1)]
+
+        @tf.function
+        def step(x):
+            first, second = (each.read_value() for each in weights)
+            scores = tf.matmul(tf.nn.relu(tf.matmul(x, first)), second, name="scores")
+            loss = _LOSSES[kind](scores)
+            for each, gradient in zip(weights, tf.gradients(loss, [first, second])):
+                each.assign_sub(0.1 * gradient)
+            return loss
+
+        tf.identity(step(tf.placeholder(tf.float32, [8, 8])), name="train")
+    done = graphmp.convert(graph, loss_scale=scale)
+    (function,) = [each for each in done.meta_graph.graph_def.library.function if each.node_def]
+    matmuls = {
+        node.name: node.attr["T"].type == tf.float32.as_datatype_enum
+        for node in function.node_def
+        if node.op == "MatMul" and not node.name.startswith("gradients")
+    }
+    last = next(name for name in reversed(list(matmuls)) if kind != "scores" or name == "scores")
+    assert matmuls[last] and not matmuls["MatMul"], matmuls
+    claims = {claim.name: claim for claim in done.diff().claims}
+    assert claims["types"].verdict == "proved", claims

@@ -17,7 +17,9 @@ from graphmp.inspect.training_step import find_training
 from graphmp.policy.policy import load
 from graphmp.rewrite import pipeline
 from graphmp.scaling.insertion.handles import pass_handles
+from graphmp.verify.prove import prove
 from tests.support.control_flow import control_flow
+from tests.support.executed import verdicts
 from tests.support.painting import built
 from tests.support.programs.running import copies
 from tests.support.scaled import changed, losses_of, session
@@ -192,6 +194,32 @@ def old_loop_of_references(model):
     tf.identity(tf.while_loop(lambda i: i < 5, body, [0]), name="train")
 
 
+def old_loop_in_a_loop(model):
+    def one(i):
+        with tf.control_dependencies(model.step(model.x, model.factors[i])):
+            return i + 1
+
+    def some(i):
+        return tf.while_loop(lambda j: j < tf.minimum(i + 2, 5), one, [i])
+
+    tf.identity(tf.while_loop(lambda i: i < 5, some, [0]), name="train")
+
+
+def old_loops_one_by_one(model):
+    """Nothing orders the updates but parallel_iterations=1."""
+    alone = functools.partial(tf.while_loop, parallel_iterations=1)
+
+    def one(j, done):
+        following = j + 1
+        with tf.control_dependencies(model.step(model.x, model.factors[j])):
+            return following, tf.identity(done)
+
+    def some(i, done):
+        return i + 2, alone(lambda j, _: j < tf.minimum(i + 2, 5), one, [i, done])[1]
+
+    tf.identity(alone(lambda i, _: i < 5, some, [0, True])[1], name="train")
+
+
 def by_another_function(build, takes):
     """With a function that takes the gradients and clips them, which makes all finite."""
 
@@ -224,7 +252,7 @@ def by_tape(model, by_model, x, factor):
     return tape.gradient(loss, [model.w, model.v])
 
 
-OLD_LOOPS = [old_loop, old_loop_of_references]
+OLD_LOOPS = [old_loop, old_loop_of_references, old_loop_in_a_loop, old_loops_one_by_one]
 APPLYING_LOOPS = [by_another_function(build, by_call) for build in (loop, old_loop)]
 APPLYING = [
     *APPLYING_LOOPS,
@@ -610,8 +638,9 @@ def test_initialise_gives_the_state_its_first_values():
         assert [state(sess)[name] for name in OWN] == [64.0, 0, 0]
 
 
-def test_a_loop_that_does_not_order_its_updates_is_said():
-    """Its condition reads a count that waits for nothing."""
+@pytest.mark.parametrize("nested", [False, True], ids=["alone", "nested"])
+def test_a_loop_that_does_not_order_its_updates_is_said(nested):
+    """Its condition reads a count that waits for nothing; nested, the loop in it orders its own."""
 
     def build():
         model = Model()
@@ -620,16 +649,44 @@ def test_a_loop_that_does_not_order_its_updates_is_said():
             with tf.control_dependencies(model.step(model.x, model.factors[i])):
                 return i + 1, tf.identity(done)
 
-        tf.identity(
-            tf.while_loop(
-                lambda i, done: i < 5, lambda i, done: (i + 1, body(i, done)[1]), [0, True]
-            )[0],
-            name="train",
-        )
+        def again(i, done):
+            if nested:
+                done = tf.while_loop(lambda j, _: j < 2, body, [0, done])[1]
+            else:
+                done = body(i, done)[1]
+            return i + 1, done
+
+        tf.identity(tf.while_loop(lambda i, done: i < 5, again, [0, True])[0], name="train")
 
     converted = graphmp.convert(built(build), compute_dtype="float32")
     (row,) = [row for row in converted.report["warnings"] if row["code"] in ("GMP110", "GMP112")]
-    assert row["code"] == "GMP110" and row["node"].startswith("while/gradients")
+    assert row["code"] == "GMP110" and "/gradients" in row["node"]
+
+
+@pytest.mark.parametrize("frame", ["while/while_context", "while/while/while_context"])
+def test_the_proof_sees_loops_whose_iterations_overlap(frame):
+    """Those that only parallel_iterations=1 orders."""
+    graphs = original(old_loops_one_by_one), conversion(old_loops_one_by_one).meta_graph
+    assert prove(*graphs).ok
+    overlapping = []
+    for graph in graphs:
+        copy = tf.MetaGraphDef()
+        copy.CopyFrom(graph)
+        for node in copy.graph_def.node:
+            if node.op == "Enter" and node.attr["frame_name"].s.decode() == frame:
+                node.attr["parallel_iterations"].i = 10
+        overlapping.append(copy)
+    (failed,) = [claim for claim in prove(*overlapping).claims if claim.verdict == "failed"]
+    assert "does not wait for the iteration before" in failed.text
+
+
+@pytest.mark.parametrize("shape", [called, old_loop_in_a_loop], ids=lambda shape: shape.__name__)
+def test_steps_that_are_run_agree(shape):
+    """Where no infinity can be fed, the proof alone says that steps are skipped."""
+    converted = conversion(shape)
+    found, still = verdicts(original(shape), converted.meta_graph, converted.report)
+    assert still == {} and found["skips when run"] == "not applicable"
+    assert found["same steps again"] == found["same steps"] == "proved"
 
 
 def test_a_loop_that_ends_by_a_flag_is_scaled():

@@ -64,3 +64,13 @@ def _frame_entered(node: tf.NodeDef) -> str:
 def loop_depths(view: GraphView) -> Dict[str, int]:
     """The number of while loops that contain the outputs of each node."""
     return {name: len(outputs_frame(view, name)) for name in frames(view)}
+
+
+def parallel_iterations(node: tf.NodeDef) -> int:
+    """The number of parallel iterations of the loop that an Enter enters.
+
+    Looking up a missing key in a protobuf map would add it.
+    """
+    return (
+        int(node.attr["parallel_iterations"].i) if "parallel_iterations" in node.attr else 10
+    )  # the default in the op's definition

@@ -12,64 +12,15 @@ import importlib.util
 import pathlib
 import sys
 import types
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Iterable, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.legacy import internals
 from graphmp.legacy.existing import Existing
+from graphmp.legacy.libraries.keras_2_names import ALIASES, INSIDE, MODULES, SUPPLIED, inside
 
 _TF_KERAS = "tf_keras."
-_LAYERS = (
-    *("advanced_activations", "convolutional", "convolutional_recurrent", "core"),
-    *("cudnn_recurrent", "embeddings", "local", "merge", "noise", "normalization", "pooling"),
-    *("recurrent", "wrappers"),
-)
-_ENGINE = ("base_layer", "input_layer", "network", "sequential", "topology", "training")
-_UTILITIES = (
-    *("conv_utils", "data_utils", "generic_utils", "io_utils", "layer_utils", "np_utils"),
-    *("training_utils", "vis_utils"),
-)
-# Modules of Keras 2.3.1, with the modules of `tf.keras` that have their names.
-MODULES: Dict[str, Tuple[str, ...]] = {
-    "backend.tensorflow_backend": ("backend",),
-    "engine": ("layers", "models"),
-    "objectives": ("losses",),
-    **{"engine." + name: ("layers", "models") for name in _ENGINE},
-    **{"layers." + name: ("layers",) for name in _LAYERS},
-    **{"utils." + name: ("utils",) for name in _UTILITIES},
-}
-
-# Names of Keras 2 that no module of tf-keras has, by how they are made.
-_BACKEND: Dict[str, Callable[[], Any]] = {
-    "backend": lambda: lambda: "tensorflow",
-    "image_dim_ordering": lambda: _image_dim_ordering,
-    "set_image_dim_ordering": lambda: _set_image_dim_ordering,
-    "tf": lambda: sys.modules["tensorflow"],
-}
-_SUPPLIED: Dict[str, Dict[str, Callable[[], Any]]] = {
-    "": {"__version__": lambda: importlib.import_module("tf_keras").__version__},
-    "backend": _BACKEND,
-    "backend.tensorflow_backend": _BACKEND,
-}
-# Parts of tf-keras by the other names, or in the other modules, that Keras 2.3.1 has them under.
-_OPTIMIZERS = ("SGD", "RMSprop", "Adagrad", "Adadelta", "Adam", "Adamax", "Nadam")
-_INPUTS = {"Input": "layers.Input", "InputLayer": "layers.InputLayer"}
-_SOURCE_INPUTS = {"get_source_inputs": "utils.get_source_inputs"}
-_ALIASES: Dict[str, Dict[str, str]] = {
-    "constraints": {
-        "maxnorm": "constraints.MaxNorm",
-        "nonneg": "constraints.NonNeg",
-        "unitnorm": "constraints.UnitNorm",
-    },
-    "engine": _SOURCE_INPUTS,
-    "engine.network": _SOURCE_INPUTS,
-    "engine.topology": _SOURCE_INPUTS,
-    "initializers": {"one": "initializers.ones", "zero": "initializers.zeros"},
-    "models": _INPUTS,
-    "optimizers": {name.lower(): "optimizers." + name for name in _OPTIMIZERS},
-}
-_ORDERINGS = {"channels_first": "th", "channels_last": "tf"}
 
 
 def apply(layer: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -111,14 +62,17 @@ class Keras2(types.ModuleType):
         """A module of Keras 2 of this name, what is supplied, a source's name, or an alias."""
         if not name.startswith("__") and _exists(_joined(self._path, name)):
             return importlib.import_module(self.__name__ + "." + name)
-        if name in _SUPPLIED.get(self._path, {}):
-            return _SUPPLIED[self._path][name]()
+        if name in SUPPLIED.get(self._path, {}):
+            return SUPPLIED[self._path][name]()
         for source in self._sources:
             if hasattr(_module(source), name):
                 return getattr(_module(source), name)
-        alias = _ALIASES.get(self._path, {}).get(name)
+        alias = ALIASES.get(self._path, {}).get(name)
         if alias:
             return _module(alias)
+        for path in (self._path, *INSIDE.get(self._path, ())) if self._path else ():
+            if hasattr(inside(path), name):
+                return getattr(inside(path), name)
         raise AttributeError("module %r has no attribute %r" % (self.__name__, name))
 
     def __dir__(self) -> List[str]:
@@ -177,12 +131,3 @@ def _version(spec: importlib.machinery.ModuleSpec) -> str:
     folder = pathlib.Path(spec.origin or "").parent.parent
     found = sorted(folder.glob("[Kk]eras-*.*-info"))
     return found[0].name.split("-")[1] if found else ""
-
-
-def _image_dim_ordering() -> str:
-    return _ORDERINGS[tf.keras.backend.image_data_format()]
-
-
-def _set_image_dim_ordering(dim_ordering: str) -> None:
-    formats = {ordering: name for name, ordering in _ORDERINGS.items()}
-    tf.keras.backend.set_image_data_format(formats[dim_ordering])

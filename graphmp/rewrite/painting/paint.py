@@ -366,7 +366,7 @@ def ahead_of_allow(graph: TypedGraph, allow: AbstractSet[str]) -> Set[str]:
 def last_numbers(graph: TypedGraph, allow: AbstractSet[str]) -> List[str]:
     """Allow ops of the forward pass that give one number, and that no other one depends on.
 
-    None in a function: who reads its results isn't known.
+    None in a function that takes no gradients: who reads its results isn't known.
     """
     nodes = graph.view.nodes
     found = [
@@ -374,7 +374,8 @@ def last_numbers(graph: TypedGraph, allow: AbstractSet[str]) -> List[str]:
         for name, node in nodes.items()
         if node.op in allow and name not in graph.gradients and _gives_number(graph, name)
     ]
-    if not found or any(node.op == RESULT for node in nodes.values()):
+    is_function = any(node.op == RESULT for node in nodes.values())
+    if not found or (is_function and not graph.gradients):
         return []
     ahead = ahead_of_allow(graph, allow)
     return [name for name in found if name not in ahead]

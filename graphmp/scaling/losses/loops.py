@@ -2,23 +2,24 @@
 
 Its losses are found like those of the main graph.
 
-1. Within the loop, Enter, NextIteration and Exit pass their input on, and a Merge takes the value
-   from outside.
+1. Within the loop and those around it, Enter, NextIteration and Exit pass their input on, and a
+   Merge takes the value from outside.
 2. An iteration runs as a whole: a node that waits for the inputs of the next one represents that.
 3. A loop variable orders the updates if each precedes its next value and the loop's condition reads
-   it: nothing in the next iteration then starts before. Inserted nodes wait for that variable, and
-   thus read an adapted scale.
+   it: nothing in the next iteration then starts before. So do parallel_iterations=1. Inserted nodes
+   wait for the start of an iteration, and thus read an adapted scale.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.frames import Frames
-from graphmp.graph.structure.view import GraphView
+from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS
+from graphmp.scaling.losses.training_graph import TrainingGraph
 
 _RUNS = "graphmp_runs"
 _HANDS_ON = {
@@ -37,35 +38,42 @@ class Iteration(NamedTuple):
 
     Attributes:
         path: its frames.
-        meta_graph: the whole graph, with the loop reduced to one iteration.
-        variables: the NextIteration of each loop variable's Merge.
+        meta_graph: the whole graph, with the loop and those around it reduced to one iteration.
+        variables: of each of these loops, outermost first: the NextIteration of each loop
+            variable's Merge.
     """
 
     path: Path
     meta_graph: tf.MetaGraphDef
-    variables: Dict[str, str]
+    variables: List[Dict[str, str]]
 
 
 def iteration(meta_graph: tf.MetaGraphDef, frames: Frames, path: Path) -> Iteration:
-    """A copy of the main graph with one loop reduced to a single iteration."""
+    """A copy of the main graph with one loop, and those around it, reduced to one iteration."""
     copy = tf.MetaGraphDef()
     copy.CopyFrom(meta_graph)
+    levels = {path[: depth + 1]: depth for depth in range(len(path))}
+    around = {
+        node.name: levels[frames[node.name]]
+        for node in copy.graph_def.node
+        if frames.get(node.name) in levels
+    }
     again = {
         node.name
         for node in copy.graph_def.node
-        if node.op in NEXT_ITERATIONS and frames.get(node.name) == path
+        if node.op in NEXT_ITERATIONS and node.name in around
     }
-    variables: Dict[str, str] = {}
+    variables: List[Dict[str, str]] = [{} for _ in path]
     for node in copy.graph_def.node:
-        if frames.get(node.name) != path:
+        if node.name not in around:
             continue
         back = [text for text in node.input if text.split(":")[0] in again]
         if node.op in MERGES and back:
-            variables[node.name] = back[0].split(":")[0]
+            variables[around[node.name]][node.name] = back[0].split(":")[0]
             node.input.remove(back[0])
             node.attr["N"].i = len([text for text in node.input if not text.startswith("^")])
     for node in copy.graph_def.node:
-        if frames.get(node.name) == path and node.op in _HANDS_ON:
+        if node.name in around and node.op in _HANDS_ON:
             node.op = _HANDS_ON[node.op]
     copy.graph_def.node.add(name=_RUNS, op="NoOp").input.extend(
         "^" + name for name in sorted(again)
@@ -73,31 +81,44 @@ def iteration(meta_graph: tf.MetaGraphDef, frames: Frames, path: Path) -> Iterat
     return Iteration(path, copy, variables)
 
 
-def pivot(view: GraphView, loop: Iteration, writes: Iterable[str]) -> Optional[str]:
+def pivot(graph: TrainingGraph, loop: Iteration, writes: AbstractSet[str]) -> Optional[str]:
     """A node of the body that starts only after the previous iteration's writes; None if unordered.
 
+    A loop around it has written in an iteration once the loop in it has ended by its condition.
+
     Args:
-        view: the nodes of `loop`.
+        graph: the whole graph.
         loop: one iteration.
         writes: the writes.
     """
-    writes = set(writes)
-    conditions = [name for name, node in view.nodes.items() if node.op == "LoopCond"]
-    for merge, following in loop.variables.items():
-        if not writes <= view.ancestors([following]):
+    view = GraphView(loop.meta_graph.graph_def)
+    paths = [loop.path[: depth + 1] for depth in range(len(loop.path))]
+    conditions = [graph.loop_conditions[path] for path in paths]
+    last = [*({condition} for condition in conditions[1:]), writes]
+    start: Optional[str] = None
+    for depth, frame in enumerate(loop.path):
+        awaited = last[depth] if graph.parallel_iterations[frame] > 1 else frozenset()
+        found = _starts(view, loop.variables[depth], conditions[depth], awaited)
+        around = set(conditions[max(depth - 1, 0) : depth])
+        start = next((name for name in found if around <= view.ancestors([name])), None)
+        if start is None:
+            return None
+    return start
+
+
+def _starts(
+    view: GraphView, variables: Mapping[str, str], condition: str, awaited: AbstractSet[str]
+) -> Iterator[str]:
+    """The starts of a loop's iterations that wait for nodes of the previous one."""
+    for merge, following in variables.items():
+        if awaited and not (
+            awaited <= view.ancestors([following]) and merge in view.ancestors([condition])
+        ):
             continue
-        switches = [
-            c.node
-            for c in view.consumers(merge)
-            if c.slot == 0 and view.inputs(c.node)[1:] and view.inputs(c.node)[1].node in conditions
-        ]
-        asked = {view.inputs(switch)[1].node for switch in switches}
-        starts = [
-            c.node
-            for switch in switches
-            for c in view.consumers(switch)
-            if c.output == 1 and view.nodes[c.node].op == "Identity"
-        ]
-        if starts and merge in view.ancestors(asked):
-            return starts[0]
-    return None
+        for switch in view.consumers(merge):
+            if switch.slot == 0 and Port(condition, 0) in view.inputs(switch.node)[1:]:
+                yield from (
+                    c.node
+                    for c in view.consumers(switch.node)
+                    if c.output == 1 and view.nodes[c.node].op == "Identity"
+                )

@@ -12,7 +12,7 @@ from graphmp.graph.state.devices import Places
 from graphmp.graph.state.state import State
 from graphmp.graph.state.transfers import Transfers
 from graphmp.graph.structure.branches import Conditions, conditions, sides
-from graphmp.graph.structure.frames import frames, outputs_frame
+from graphmp.graph.structure.frames import frames, outputs_frame, parallel_iterations
 from graphmp.graph.structure.gradient_code import find
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.gradient_record import RecordedCall, valid
@@ -304,7 +304,7 @@ class TrainingGraph:
     def parallel_iterations(self) -> Dict[str, int]:
         """The number of parallel iterations of each frame."""
         return {
-            inside[-1]: _parallel_iterations(self.view.nodes[name])
+            inside[-1]: parallel_iterations(self.view.nodes[name])
             for name, inside in self._frames.items()
             if self.view.nodes[name].op in ENTERS
         }
@@ -382,10 +382,3 @@ def _takes_gradients(
     return bool(
         calls or TrainingGraph(body.meta_graph, config, op_defs, calls, body.results).discovered
     )
-
-
-def _parallel_iterations(node: tf.NodeDef) -> int:
-    """Looking up a missing key in a protobuf map would add it."""
-    return (
-        int(node.attr["parallel_iterations"].i) if "parallel_iterations" in node.attr else 10
-    )  # the default in the op's definition

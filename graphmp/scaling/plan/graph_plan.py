@@ -115,7 +115,7 @@ def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -
     if inside is not None:
         text = (
             "it trains inside a while loop that does not order its updates: gradients are not"
-            " scaled"
+            " scaled; parallel_iterations=1, for each loop around it, orders them"
         )
         warnings.append(warning("GMP110", inside, text))
     return inside is not None

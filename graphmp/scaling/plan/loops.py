@@ -53,7 +53,7 @@ def plan_loops(
             if all(graph.loops(name) == path for name in loss.nodes)
         ]
         writes = {name for loss in found for name in loss.direct}
-        start = pivot(once.view, loop, writes)
+        start = pivot(graph, loop, writes)
         if found and start is not None and not writes & conditional(once.view):
             plan = planned(once, found, config, allow, [], returning)
             yield InLoop(

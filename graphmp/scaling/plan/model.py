@@ -33,6 +33,7 @@ class ScalePlan(NamedTuple):
         warnings: rows of the report.
         inside: the changes in functions that train inside.
         unscaled_inside: unchanged losses in functions, with the bodies that contain them.
+        float32_inside: nodes of these functions that stay float32, by the function.
         loops: the changes in while loops that train inside.
         returned: the changes in functions that take gradients and return them; the unchanged
             functions if there is no scale.
@@ -53,6 +54,7 @@ class ScalePlan(NamedTuple):
     warnings: Sequence[Dict[str, str]]
     inside: Sequence[Inside] = ()
     unscaled_inside: Sequence[Tuple[OpenBody, Loss]] = ()
+    float32_inside: Mapping[str, Mapping[str, Reason]] = MappingProxyType({})
     loops: Sequence[InLoop] = ()
     returned: Sequence[Inside] = ()
     behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})

@@ -48,6 +48,7 @@ def plan_scaling(
     """
     losses, steps = find_losses(graph, config), list(steps_inside(graph, config, recorded))
     ways = _directions(graph, losses, steps)
+    float32_inside = {step.body.name: losses_in_float32(step.graph, step.losses) for step in steps}
     if not leave:
         _check_train_op(graph, config, losses, steps)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
@@ -57,6 +58,7 @@ def plan_scaling(
             unscaled=losses,
             float32=losses_in_float32(graph, losses),
             unscaled_inside=unscaled,
+            float32_inside=float32_inside,
             returned=returned,
             directions=ways,
         )
@@ -94,6 +96,7 @@ def plan_scaling(
         float32=float32,
         inside=inside,
         unscaled_inside=unscaled,
+        float32_inside=float32_inside,
         loops=loops,
         returned=returned,
         behind=behind,

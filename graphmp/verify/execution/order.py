@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterable, Iterator, List, Set
+from typing import Dict, FrozenSet, Iterable, Iterator, List, Set, Tuple
 
+from graphmp.graph.structure.frames import parallel_iterations
 from graphmp.graph.structure.reach import sources_of
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
@@ -59,35 +60,55 @@ class Order:
 
     def _in_turn(self) -> None:
         """Check that consumers of a scale in a loop wait for the previous iteration's update."""
-        frames, nodes = self._sides.after.frames, self._after.nodes
+        frames = self._sides.after.frames
         for scale in self._scales.dynamic:
             frame = frames.get(scale.finite.node, ())
-            if not frame:
-                continue
-            held = [
-                name
-                for name, node in nodes.items()
-                if frames.get(name) == frame and node.op in MERGES
-            ]
-            back = {
-                name: port.node
-                for name in held
-                for port in self._after.inputs(name)
-                if nodes[port.node].op in NEXT_ITERATIONS
-            }
-            behind = self._behind_update(scale)
-            waits = {
-                name
-                for name, following in back.items()
-                if any(self._follows(following, {node}) for node in behind)
-            }
-            for name in sorted(self._scales.variables):
-                if frames.get(name) == frame and not any(
-                    self._follows(name, {merge}) for merge in waits
-                ):
+            behind = self._behind_update(scale) if frame else set()
+            for name in sorted(self._scales.variables) if frame else ():
+                if frames.get(name) == frame and not self._is_in_turn(name, frame, behind):
                     self._sides.fault(
                         name, "does not wait for the iteration before to adapt the loss scale"
                     )
+
+    def _is_in_turn(self, name: str, frame: Tuple[str, ...], behind: Set[str]) -> bool:
+        """Whether a node in loops waits for the nodes `behind` of all iterations before its own.
+
+        At each depth it waits for a loop variable that has waited for them.
+        """
+        if not frame:
+            return True
+        frames, view = self._sides.after.frames, self._after
+        inside = [each for each in view.nodes if frames.get(each) == frame]
+        alone = any(
+            view.nodes[each].op in ENTERS and parallel_iterations(view.nodes[each]) == 1
+            for each in inside
+        )
+        entered = {
+            merge: port.node
+            for merge in inside
+            for port in view.inputs(merge)
+            if view.nodes[merge].op in MERGES and view.nodes[port.node].op in ENTERS
+        }
+        waits = {
+            merge
+            for merge in entered
+            for port in view.inputs(merge)
+            if alone
+            or (
+                view.nodes[port.node].op in NEXT_ITERATIONS
+                and any(self._follows(port.node, {node}) for node in behind)
+            )
+        }
+        exits = {
+            each
+            for each in inside
+            if view.nodes[each].op in EXITS
+            and (alone or any(self._follows(each, {merge}) for merge in waits))
+        }
+        return any(
+            self._follows(name, {merge}) and self._is_in_turn(entered[merge], frame[:-1], exits)
+            for merge in sorted(waits)
+        )
 
     def _behind_update(self, scale: DynamicScale) -> Set[str]:
         """Nodes that run once a scale has been adapted.
