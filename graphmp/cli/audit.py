@@ -109,7 +109,7 @@ def repair(
     config = Config.make(**options_for_graphs())
     with counter("conversions tried", None) as done:
         result = Fixer(conversion, config, options, args.tolerance, done).repair(found)
-    if result.rules:
+    if result.rules and result.passes:
         text = _own_lines(config.op_policy) + result.policy_lines()
         write_atomic(pathlib.Path(args.fix), text.encode("utf-8"))
     asked = Config.make(**options_of(FLAGS)).flagfile_lines()

@@ -142,6 +142,37 @@ def test_a_repair_that_is_not_found_says_so(data):
     ) and "wrote" not in repair.to_text("kept.policy", "model.meta")
 
 
+@pytest.mark.parametrize("rounds, passes", [(1, True), (2, True), (3, False)])
+def test_a_repair_is_extended_by_what_other_batches_want(rounds, passes, data):
+    """Each of the first batches wants a node more; the steps of all rounds are different ones."""
+    conversion, audited = found("activation", data)
+    half = half_nodes(conversion)
+    firsts = []
+
+    class WantsMore(Fixer):
+        def _passes(self, kept, first):
+            firsts.append(first)
+            return set(half[: 1 + min(rounds, first // data.steps)]) <= kept
+
+    repair = WantsMore(conversion, Config.make(), data, TOLERANCE, [].append).repair(audited)
+    assert (repair.passes, len(repair.rules)) == (passes, rounds + passes)
+    assert set(firsts) == {number * data.steps for number in range(2 + rounds - (not passes))}
+    said = repair.to_text("kept.policy", "model.meta")
+    failed = "found none, 3 nodes kept in float32 agree on some batches and not on others; "
+    assert (failed in said) != passes and ("wrote" in said) == passes
+
+
+@pytest.mark.unit
+def test_a_repair_that_was_cut_short_says_so():
+    repair = Repair([KeepRule("a", None), KeepRule("b", None)], True, 100, 9, 7, 3, 2, cut=True)
+    assert repair.policy_lines() == "keep_float32 ^a$\nkeep_float32 ^b$\n"
+    assert repair.to_text("kept.policy", "model.meta").splitlines()[:2] == [
+        "repair       2 nodes kept in float32; agrees on fresh batches; 100 conversions tried, the"
+        " most: fewer nodes may do",
+        "keep         a",
+    ]
+
+
 def test_what_a_repair_says(data):
     repair = repaired("long_sum", data)
     assert (

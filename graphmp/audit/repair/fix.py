@@ -13,7 +13,7 @@ from graphmp.audit.options import AuditOptions
 from graphmp.audit.pair.paired import PairedGraph
 from graphmp.audit.pair.stepping import PairedStep, Stepper
 from graphmp.audit.repair.repair import KeepRule, Repair
-from graphmp.audit.repair.search import Search, by_scope
+from graphmp.audit.repair.search import Search, SearchResult, by_scope
 from graphmp.audit.run import batches_for, chosen_arithmetic, must_run
 from graphmp.config import Config
 from graphmp.conversion.built_graph import Identity, convert_graph
@@ -22,6 +22,9 @@ from graphmp.conversion.stages import Stages
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.patterns import whole_names
 from graphmp.policy.formats import FORMATS
+
+ROUNDS = 3  # of searches, each on other batches
+MOST_COSTED = 20  # rules whose cost is counted, each by a conversion
 
 
 class Fixer:
@@ -58,13 +61,26 @@ class Fixer:
         scale = self._scale(audit)
         if scale:
             return self._repaired([], True, scale)
-        half = half_nodes(self._conversion)
-        found = Search(lambda kept: self._passes(kept, 0)).smallest(
-            by_scope(half), self._guess(audit, half)
-        )
-        kept = [node for node in half if node in set(found.kept or ())]
-        return self._repaired(
-            kept, found.kept is not None and self._passes(frozenset(kept), self._options.steps)
+        half, passes, cut = half_nodes(self._conversion), False, False
+        guess, kept = self._guess(audit, half), frozenset()  # type: List[str], FrozenSet[str]
+        for number in range(ROUNDS):
+            found = self._more(half, guess, kept, number * self._options.steps)
+            if found.kept is None:
+                return self._repaired([], False)
+            kept, cut = kept.union(found.kept), cut or found.cut
+            passes = self._passes(kept, (number + 1) * self._options.steps)
+            if passes:
+                break
+        return self._repaired([node for node in half if node in kept], passes, cut=cut)
+
+    def _more(
+        self, half: Sequence[str], guess: Sequence[str], kept: FrozenSet[str], first: int
+    ) -> SearchResult:
+        """The nodes to keep besides, which the batches from `first` on want."""
+        search = Search(lambda more: self._passes(kept | more, first))
+        return search.smallest(
+            [node for node in by_scope(half) if node not in kept],
+            [node for node in guess if node not in kept],
         )
 
     def _scale(self, audit: Audit) -> str:
@@ -90,15 +106,13 @@ class Fixer:
         self._config = asked
         return ""
 
-    def _repaired(self, kept: List[str], passes: bool, loss_scale: str = "") -> Repair:
+    def _repaired(
+        self, kept: List[str], passes: bool, loss_scale: str = "", cut: bool = False
+    ) -> Repair:
         before, after = self._conversion.report, self._converted(frozenset(kept)).report
+        costed = passes and len(kept) <= MOST_COSTED
         return Repair(
-            [
-                KeepRule(
-                    node, _half_ops(before) - _half_ops(self._converted(frozenset([node])).report)
-                )
-                for node in kept
-            ],
+            [KeepRule(node, self._lost(node) if costed else None) for node in kept],
             passes,
             self._runs,
             _half_ops(before),
@@ -106,7 +120,13 @@ class Fixer:
             before["coverage"]["converted_ops"],
             after["coverage"]["converted_ops"],
             loss_scale,
+            cut,
         )
+
+    def _lost(self, node: str) -> int:
+        """The number of half-precision ops that the conversion loses with a node kept."""
+        after = self._converted(frozenset([node])).report
+        return _half_ops(self._conversion.report) - _half_ops(after)
 
     def _guess(self, audit: Audit, half: Sequence[str]) -> List[str]:
         """The first nodes that overflow, vanish or aren't finite in the audit, with neighbours."""

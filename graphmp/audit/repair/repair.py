@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.wording import labelled, plural, printable, shell_word
 
@@ -14,11 +14,11 @@ class KeepRule(NamedTuple):
 
     Attributes:
         node: its name.
-        lost: the number of half-precision ops lost by this rule alone.
+        lost: the number of half-precision ops lost by this rule alone; None if it wasn't counted.
     """
 
     node: str
-    lost: int
+    lost: Optional[int]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Repair:
         matmuls_before: matmuls and convolutions among them.
         matmuls_after: with the rules.
         loss_scale: the loss scale that repairs it without a rule; empty if that isn't the cure.
+        cut: whether the search ended early, so that fewer rules may do.
     """
 
     rules: List[KeepRule]
@@ -44,13 +45,11 @@ class Repair:
     matmuls_before: int
     matmuls_after: int
     loss_scale: str = ""
+    cut: bool = False
 
     def policy_lines(self) -> str:
         """The rules as lines of an op policy file."""
-        return "".join(
-            "keep_float32 ^%s$  # %s fewer in half\n" % (re.escape(r.node), plural(r.lost, "op"))
-            for r in self.rules
-        )
+        return "".join("keep_float32 ^%s$%s\n" % (re.escape(r.node), _cost(r)) for r in self.rules)
 
     def to_text(self, policy: str, source: str, flags: Sequence[str] = ()) -> str:
         """The text of `graphmp audit --fix`.
@@ -68,7 +67,7 @@ class Repair:
         tried = "%d conversions tried" % self.runs
         if not self.passes:
             return [
-                ("repair", "found none, with all nodes in float32 at last; " + tried),
+                ("repair", "found none, %s; %s" % (self._last_try(), tried)),
                 ("next", "is the data right? Try other --data, or a larger --tolerance"),
             ]
         if not self.rules:
@@ -78,6 +77,7 @@ class Repair:
                 ("wrote", "nothing: there is no rule for %s" % policy),
                 ("next", command),
             ]
+        tried += ", the most: fewer nodes may do" if self.cut else ""
         nodes = plural(len(self.rules), "node")
         cover = (self.half_after, self.half_before, self.matmuls_after, self.matmuls_before)
         return [
@@ -91,6 +91,13 @@ class Repair:
             ("next", command),
         ]
 
+    def _last_try(self) -> str:
+        """The nodes in float32 when the search ended without a repair."""
+        if not self.rules:
+            return "with all nodes in float32 at last"
+        kept = plural(len(self.rules), "node")
+        return "%s kept in float32 agree on some batches and not on others" % kept
+
     def _command(self, policy: str, source: str, flags: Sequence[str]) -> str:
         """The command that converts the source with the repair."""
         cures = (("--loss_scale=", self.loss_scale), ("--op_policy=", policy if self.rules else ""))
@@ -100,5 +107,10 @@ class Repair:
         return " ".join(map(shell_word, words))
 
 
+def _cost(rule: KeepRule) -> str:
+    return "" if rule.lost is None else "  # %s fewer in half" % plural(rule.lost, "op")
+
+
 def _kept(rule: KeepRule) -> str:
-    return "%s  (%d fewer half-precision ops by itself)" % (printable(rule.node), rule.lost)
+    cost = "" if rule.lost is None else "  (%d fewer half-precision ops by itself)" % rule.lost
+    return printable(rule.node) + cost

@@ -2,9 +2,11 @@
 
 Nodes are in an order, those of a scope together. Keeping all of them passes, keeping none doesn't;
 so there is a shortest prefix that does, found by bisection, and its last node is guilty. It is kept
-for good, the nodes after it aren't needed, and the search continues among those before it. With g
-guilty among n nodes that takes at most g * (log2(n) + 1) + 2 runs, with the logarithm rounded up:
-far fewer if a guess is right, since n is then the number of nodes guessed.
+for good, the nodes after it aren't needed, and the search continues among those before it. Guilty
+nodes often stand close together: each is looked for first as near as the one before it was found.
+With g guilty among n nodes that takes at most g * (log2(n) + 2) + 2 runs, with the logarithm
+rounded up: far fewer if a guess is right, since n is then the number of nodes guessed. Where small
+errors add up, most nodes are guilty. After MOST_RUNS the search ends with the prefix it has.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from typing import Callable, FrozenSet, List, NamedTuple, Optional, Sequence
 
 Test = Callable[[FrozenSet[str]], bool]
 
+MOST_RUNS = 100
+
 
 class SearchResult(NamedTuple):
     """The result of a search.
@@ -20,21 +24,24 @@ class SearchResult(NamedTuple):
     Attributes:
         kept: the nodes to keep in float32; None if keeping all of them doesn't help.
         runs: the number of sets tried.
+        cut: whether the search ended early, so that fewer nodes may do.
     """
 
     kept: Optional[List[str]]
     runs: int
+    cut: bool = False
 
 
 class Search:
     """One search; counts its runs."""
 
-    def __init__(self, passes: Test):
+    def __init__(self, passes: Test, most: int = MOST_RUNS):
         """`passes` tells whether a conversion that keeps a set of nodes passes.
 
-        It is called once for each set.
+        It is called once for each set. No node is looked for after `most` runs.
         """
         self._passes = passes
+        self._most = most
         self._known = {frozenset(): False}  # type: dict[FrozenSet[str], bool]
         self.runs = 0
 
@@ -49,21 +56,29 @@ class Search:
         if not self._tried(suspects):
             return SearchResult(None, self.runs)
         kept: List[str] = []
-        while not self._tried(kept):
-            end = self._shortest(kept, suspects)
+        near = len(suspects)
+        end = self._shortest(kept, suspects, near)
+        while end and self.runs < self._most:
+            near = len(suspects) - end + 1
             kept.append(suspects[end - 1])
             suspects = suspects[: end - 1]
-        return SearchResult(kept, self.runs)
+            end = self._shortest(kept, suspects, near)
+        return SearchResult(kept + suspects[:end], self.runs, cut=end > 0)
 
-    def _shortest(self, kept: List[str], suspects: List[str]) -> int:
-        """The number of suspects, from the first on, to keep together with `kept`."""
-        fails, passes = 0, len(suspects)
+    def _shortest(self, kept: List[str], suspects: List[str], near: int) -> int:
+        """The number of suspects, from the first on, to keep together with `kept`.
+
+        The first try leaves out the last `near` of them, or half if that is fewer, and the second
+        one all, unless the first one failed.
+        """
+        fails, passes = -1, len(suspects)
+        middle = max(passes // 2, passes - near)
         while passes - fails > 1:
-            middle = (fails + passes) // 2
             if self._tried(kept + suspects[:middle]):
                 passes = middle
             else:
                 fails = middle
+            middle = (fails + passes) // 2 if fails >= 0 else 0
         return passes
 
     def _tried(self, nodes: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmp.audit.repair.search import Search
+from graphmp.audit.repair.search import MOST_RUNS, Search
 from tests.support.searched import often
 
 pytestmark = pytest.mark.unit
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.unit
 MOST = 300
 
 
-def search(nodes, guilty, guess=()):
+def search(nodes, guilty, guess=(), most=100 * MOST_RUNS):
     """Runs a search where a set passes that has all the guilty nodes.
 
     Sets that were asked for twice fail the test.
@@ -29,7 +29,7 @@ def search(nodes, guilty, guess=()):
         asked.append(kept)
         return set(guilty) <= kept
 
-    found = Search(passes).smallest(nodes, guess)
+    found = Search(passes, most).smallest(nodes, guess)
     assert found.runs == len(asked)
     return found
 
@@ -37,10 +37,10 @@ def search(nodes, guilty, guess=()):
 def most_runs(count, guilty):
     """By halving.
 
-    Rounds of each guilty node and one more to see whether it was the last, and the sets that are
-    tried first.
+    Rounds of each guilty node, one more as near as the one before, one to see whether it was the
+    last, and the sets that are tried first.
     """
-    return guilty * (math.ceil(math.log2(count)) + 1) + 2
+    return guilty * (math.ceil(math.log2(count)) + 2) + 2
 
 
 @st.composite
@@ -119,7 +119,7 @@ def test_where_nothing_helps(guess):
 
 
 def test_no_nodes_do_not_help():
-    assert Search(lambda kept: True).smallest([]) == (None, 0)
+    assert Search(lambda kept: True).smallest([]) == (None, 0, False)
 
 
 def test_where_one_of_two_is_enough_either_is_kept():
@@ -144,3 +144,22 @@ def test_what_is_kept_alone_passes():
     found = Search(passes).smallest([str(number) for number in range(64)])
     assert passes(frozenset(found.kept))
     assert not any(passes(frozenset(found.kept) - {node}) for node in found.kept)
+
+
+@pytest.mark.parametrize("first, count, most", [(0, 10, 26), (267, 10, 30), (0, 544, 554)])
+def test_guilty_nodes_that_stand_together_take_few_runs(first, count, most):
+    """One or two each, where bisection takes ten."""
+    nodes = [str(number) for number in range(544)]
+    guilty = nodes[first : first + count]
+    found = search(nodes, guilty)
+    assert sorted(found.kept) == sorted(guilty) and not found.cut
+    assert found.runs <= most
+
+
+def test_a_long_search_ends_with_what_passes():
+    """Of 544 nodes every third is guilty."""
+    nodes = [str(number) for number in range(544)]
+    found = search(nodes, nodes[::3], most=MOST_RUNS)
+    assert found.cut and set(nodes[::3]) <= set(found.kept) < set(nodes)
+    assert len(set(found.kept)) == len(found.kept)
+    assert found.runs <= MOST_RUNS + math.log2(len(nodes)) + 2
