@@ -10,10 +10,10 @@ from tests.support.proved import Planted, open_claims, original_and_converted
 FIRST, SECOND = "/device:GPU:0", "/device:GPU:1"
 
 
-def model():
+def model(devices=(FIRST, SECOND)):
     """A tower on each of two devices."""
     optimizer, gradients = tf.train.MomentumOptimizer(0.1, 0.9), []
-    for number, device in enumerate((FIRST, SECOND)):
+    for number, device in enumerate(devices):
         with tf.device(device), tf.variable_scope("layers", reuse=number > 0):
             x = tf.placeholder(tf.float32, [4, 8], name="x%d" % number)
             hidden = tf.nn.relu(tf.matmul(x, tf.get_variable("first", [8, 8])))
@@ -31,6 +31,13 @@ def graphs():
 
 def test_where_they_are_is_proved(graphs):
     assert not open_claims(*graphs)
+
+
+def test_a_short_name_is_the_same_device():
+    def towers():
+        model((lambda op: "/gpu:0", lambda op: "/gpu:1"))
+
+    assert not open_claims(*original_and_converted(towers))
 
 
 @pytest.mark.parametrize("op", ["Cast", "Mul"])

@@ -71,8 +71,8 @@ def _colocated(sides: Sides, node: tf.NodeDef, strict: bool) -> List[str]:
 
 
 def _parts(device: str) -> Set[str]:
-    """The parts of a device's name: job, task, kind with number."""
-    return set(device.split("/"))
+    """The parts of a device's name, job, task, kind with number, however it is spelled."""
+    return set(str(tf.DeviceSpec.from_string(device).to_string()).split("/"))
 
 
 def _beside(sides: Sides, places: Places, name: str) -> Set[str]:
