@@ -162,6 +162,19 @@ def test_a_repair_is_extended_by_what_other_batches_want(rounds, passes, data):
     assert (failed in said) != passes and ("wrote" in said) == passes
 
 
+def test_a_node_that_other_batches_want_leaves_the_first_ones_right(data):
+    """With the second node the first batches want the third one too."""
+    conversion, audited = found("activation", data)
+    one, two, three = half_nodes(conversion)[:3]
+
+    class Hurt(Fixer):
+        def _passes(self, kept, first):
+            return two in kept if first else one in kept and (two not in kept or three in kept)
+
+    repair = Hurt(conversion, Config.make(), data, TOLERANCE, [].append).repair(audited)
+    assert repair.passes and [rule.node for rule in repair.rules] == [one, two, three]
+
+
 @pytest.mark.unit
 def test_a_repair_that_was_cut_short_says_so():
     repair = Repair([KeepRule("a", None), KeepRule("b", None)], True, 100, 9, 7, 3, 2, cut=True)
