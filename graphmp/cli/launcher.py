@@ -38,7 +38,7 @@ from graphmp.conversion.source import Source
 from graphmp.errors import GraphmpError
 from graphmp.executed.apart import verified_apart
 from graphmp.graph.io.stored import stored
-from graphmp.legacy import unfit
+from graphmp.legacy import internals, unfit
 from graphmp.report.report import make_report, sha256
 from graphmp.session.live.live_conversion import LiveConversion
 from graphmp.session.live.live_graph import LiveGraph
@@ -219,7 +219,7 @@ class Run(Observer):
 
     def _say_that_nothing_was_trained(self) -> None:
         why = unfit.why_nothing_trained(
-            self._written.imports, tf.executing_eagerly(), self._closing.had_sessions
+            self._written.imports, internals.executed_eagerly(), self._closing.had_sessions
         )
         if why and not self._raised:
             self._say("warning GMP120: " + why)

@@ -168,7 +168,7 @@ class ScriptBuild:
         try:
             if not graph.get_operations():
                 why = unfit.why_nothing_trained(
-                    set(self.spec["imports"]), tf.executing_eagerly(), False
+                    set(self.spec["imports"]), internals.executed_eagerly(), False
                 )
                 raise GraphmpError(
                     "GMP017", "%s built no graph%s" % (self.source.path, ": " + why if why else "")

@@ -23,6 +23,12 @@ def on_tensorflow_1() -> bool:
     return tf.VERSION.startswith("1.")
 
 
+def executed_eagerly() -> bool:
+    """Whether TensorFlow executes eagerly, and made the context of that for any use of it."""
+    safe = fetch("tensorflow.python.eager.context:context_safe")
+    return tf.executing_eagerly() and safe() is not None
+
+
 def in_version_2(name: str) -> bool:
     """Whether TensorFlow 2 has a part of this dotted name.
 

@@ -162,12 +162,25 @@ def test_a_repair_is_extended_by_what_other_batches_want(rounds, passes, data):
     assert (failed in said) != passes and ("wrote" in said) == passes
 
 
+def test_a_node_that_other_batches_want_leaves_the_first_ones_right(data):
+    """With the second node the first batches want the third one too."""
+    conversion, audited = found("activation", data)
+    one, two, three = half_nodes(conversion)[:3]
+
+    class Hurt(Fixer):
+        def _passes(self, kept, first):
+            return two in kept if first else one in kept and (two not in kept or three in kept)
+
+    repair = Hurt(conversion, Config.make(), data, TOLERANCE, [].append).repair(audited)
+    assert repair.passes and [rule.node for rule in repair.rules] == [one, two, three]
+
+
 @pytest.mark.unit
 def test_a_repair_that_was_cut_short_says_so():
     repair = Repair([KeepRule("a", None), KeepRule("b", None)], True, 100, 9, 7, 3, 2, cut=True)
     assert repair.policy_lines() == "keep_float32 ^a$\nkeep_float32 ^b$\n"
     assert repair.to_text("kept.policy", "model.meta").splitlines()[:2] == [
-        "repair       2 nodes kept in float32; agrees on fresh batches; 100 conversions tried, the"
+        "repair       2 nodes kept in float32; agrees on the next batches too; 100 conversions tried, the"
         " most: fewer nodes may do",
         "keep         a",
     ]
@@ -182,7 +195,7 @@ def test_what_a_repair_says(data):
     lines = repair.to_text("kept.policy", "model.meta").splitlines()
     assert (
         lines[0]
-        == "repair       1 node kept in float32; agrees on fresh batches; %d conversions tried"
+        == "repair       1 node kept in float32; agrees on the next batches too; %d conversions tried"
         % repair.runs
     )
     assert lines[-1] == "next         graphmp convert model.meta --op_policy=kept.policy"
@@ -192,7 +205,7 @@ def test_what_a_repair_says(data):
 def test_a_repair_without_rules_names_no_file_for_the_next_command():
     lines = Repair([], True, 2, 9, 9, 3, 3).to_text("kept.policy", "model.meta").splitlines()
     assert lines == [
-        "repair       none is needed; agrees on fresh batches; 2 conversions tried",
+        "repair       none is needed; agrees on the next batches too; 2 conversions tried",
         "wrote        nothing: there is no rule for kept.policy",
         "next         graphmp convert model.meta",
     ]

@@ -106,6 +106,18 @@ def test_sessions_that_train_nothing(forks, net_folder):
     assert ended.said[-1] == "nothing was trained in mixed precision in this process"
 
 
+def test_a_script_that_leaves_tensorflow_to_its_children(forks, tmp_path):
+    """It names TensorFlow in a function that this process does not call."""
+    (tmp_path / "train.py").write_text(
+        "import multiprocessing\ndef work():\n    import tensorflow\nwork if 0 else None\n"
+    )
+    ended = forks.run(str(tmp_path / "train.py"))
+    assert ended.said[1:] == [
+        "warning GMP120: no session ran",
+        "nothing was trained in mixed precision in this process",
+    ]
+
+
 @pytest.mark.skipif(sys.version_info < (3, 8), reason="threads have no excepthook before")
 def test_a_thread_that_failed_says_itself_why_nothing_was_trained(forks, tmp_path):
     (tmp_path / "train.py").write_text(

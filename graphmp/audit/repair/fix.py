@@ -64,7 +64,7 @@ class Fixer:
         half, passes, cut = half_nodes(self._conversion), False, False
         guess, kept = self._guess(audit, half), frozenset()  # type: List[str], FrozenSet[str]
         for number in range(ROUNDS):
-            found = self._more(half, guess, kept, number * self._options.steps)
+            found = self._more(half, guess, kept, number + 1)
             if found.kept is None:
                 return self._repaired([], False)
             kept, cut = kept.union(found.kept), cut or found.cut
@@ -74,10 +74,14 @@ class Fixer:
         return self._repaired([node for node in half if node in kept], passes, cut=cut)
 
     def _more(
-        self, half: Sequence[str], guess: Sequence[str], kept: FrozenSet[str], first: int
+        self, half: Sequence[str], guess: Sequence[str], kept: FrozenSet[str], rounds: int
     ) -> SearchResult:
-        """The nodes to keep besides, which the batches from `first` on want."""
-        search = Search(lambda more: self._passes(kept | more, first))
+        """The nodes to keep besides, so that the batches of all rounds agree, the last ones first.
+
+        A node more may also hurt: with it, errors of opposite sign no longer cancel.
+        """
+        firsts = [number * self._options.steps for number in reversed(range(rounds))]
+        search = Search(lambda more: all(self._passes(kept | more, first) for first in firsts))
         return search.smallest(
             [node for node in by_scope(half) if node not in kept],
             [node for node in guess if node not in kept],

@@ -73,7 +73,7 @@ class Repair:
         if not self.rules:
             cure = "a loss scale of %s" % self.loss_scale if self.loss_scale else "none is needed"
             return [
-                ("repair", "%s; agrees on fresh batches; %s" % (cure, tried)),
+                ("repair", "%s; agrees on the next batches too; %s" % (cure, tried)),
                 ("wrote", "nothing: there is no rule for %s" % policy),
                 ("next", command),
             ]
@@ -81,7 +81,7 @@ class Repair:
         nodes = plural(len(self.rules), "node")
         cover = (self.half_after, self.half_before, self.matmuls_after, self.matmuls_before)
         return [
-            ("repair", "%s kept in float32; agrees on fresh batches; %s" % (nodes, tried)),
+            ("repair", "%s kept in float32; agrees on the next batches too; %s" % (nodes, tried)),
             *(("keep", _kept(rule)) for rule in self.rules),
             (
                 "cover",
