@@ -66,7 +66,7 @@ class Closing:
         left_out = self._left_out.get(live.number, 0) if live.updates else 0
         is_vain = not live.has_learned and max(skipped, bad) >= steps
         vain = self._last.get(live.number) if is_vain else None
-        text = "%d training steps" % steps
+        text = "%d training step%s" % (steps, "" if steps == 1 else "s")
         if scales and vain is None:  # before a good step the scale tells nothing
             text += "; loss scale " + ", ".join("%g" % scale for scale in scales)
         text += "; %d skipped" % max(skipped - left_out, 0) if scales else ""

@@ -65,7 +65,7 @@ def test_a_script(tmp_path, monkeypatch, forks):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text(SCRIPT)
     ended = forks.run("model.py")
-    assert ended.status == 0 and "1 training steps; loss scale" in ended.err
+    assert ended.status == 0 and "1 training step; loss scale" in ended.err
 
 
 def test_a_session(graph):

@@ -155,7 +155,7 @@ def test_training_by_gradients_that_the_graph_computes_itself(forks, tmp_path, a
     ended = forks.run(str(tmp_path / "train.py"), argument)
     by_hand = [line for line in ended.said if "GMP120" in line]
     if argument == "both":
-        assert not by_hand and "1 training steps" in ended.said[-1]
+        assert not by_hand and "1 training step" in ended.said[-1]
         return
     (line,) = by_hand
     assert " updates weight from MatMul, in float32: a graph is converted where" in line

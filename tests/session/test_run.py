@@ -348,7 +348,7 @@ print(sum(graph() is not None for graph in graphs))
     )
     status, out, err = forked(forks, text)
     assert (status, out) == (0, forked(forks, text, flags=None)[1])
-    assert len([line for line in err if "1 training steps" in line]) == 3
+    assert len([line for line in err if "1 training step" in line]) == 3
 
 
 def test_an_error_of_a_run_is_the_originals(forks, folder):

@@ -162,7 +162,7 @@ else:
     ended = forks.run("train.py", scope, flags=STARTS)
     assert set(losses(ended)) == {6}
     assert "this graph was trained in mixed precision before" in ended.said
-    assert ended.said[-1] == "1 training steps; loss scale 128; 0 skipped"
+    assert ended.said[-1] == "1 training step; loss scale 128; 0 skipped"
 
 
 def test_a_result_of_convert_trains_as_it_is(forks):

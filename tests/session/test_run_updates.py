@@ -78,7 +78,7 @@ def test_gradients_that_are_left_out_of_a_sum_are_counted_apart(
     assert said.startswith("step %d: a value that Mean is computed of is not finite" % number)
     assert "; left out of the step's sum of gradients. " in said
     last = ended.said[-1]
-    assert last.startswith("%d training steps; loss scale" % number)
+    assert last.startswith("%d training step%s; loss scale" % (number, "s" * (number > 1)))
     assert "; 0 skipped; " + left_out in last and "nothing was learned" not in last
 
 
