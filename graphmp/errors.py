@@ -240,7 +240,8 @@ CODES = {
     ),
     "GMP121": Code(
         0,
-        "A rule matches nothing in the graph.",
+        "An option changes nothing: a rule matches nothing in the graph, or a flag tells how a loss"
+        " scale adapts that doesn't.",
         "Correct its spelling, or take it out: `graphmp inspect GRAPH` names nodes and ops.",
     ),
     "GMP122": Code(

@@ -1,36 +1,57 @@
-"""The user's rules that match nothing in a graph: mostly typos."""
+"""The user's options that change nothing: rules without a match, mostly typos; scale flags."""
 
 from __future__ import annotations
 
 import difflib
 from typing import AbstractSet, Dict, Iterable, Iterator, List, Tuple
 
-from graphmp.config import Config
+from graphmp.config import Config, in_words
 from graphmp.errors import warning
 from graphmp.patterns import limited_time, pattern
 from graphmp.policy.policy import op_rules
 from graphmp.tf_hooks.internals import is_op
 
 _NODE_RULES = ("keep_float32", "force_compute")
+_OF_DYNAMIC = (
+    "loss_scale_initial",
+    "loss_scale_growth_interval",
+    "loss_scale_growth_factor",
+    "loss_scale_backoff_factor",
+    "loss_scale_min",
+    "count_skipped_steps",
+)
 
 
 def unmatched(config: Config, nodes: Iterable[Tuple[str, str]]) -> List[Dict[str, str]]:
-    """Warnings GMP121, one for each rule.
+    """Warnings GMP121, one for each rule, and one for each flag of a dynamic scale without one.
 
     Args:
-        config: the options: --keep_float32, --force_compute, and the lines of --op_policy.
+        config: the options: --keep_float32, --force_compute, the lines of --op_policy, the scale's.
         nodes: name and op type of the graph's nodes, those of functions included.
     """
     patterns, op_lines = list(_patterns(config)), list(op_rules(config.op_policy))
+    idle = list(_of_no_scale(config))
     if not patterns and not op_lines:
-        return []
+        return idle
     listed = list(nodes)
     names, ops = {name for name, _ in listed}, {op for _, op in listed}
     with limited_time():
         rows = [
             _no_node(rule) for rule, text in patterns if not any(map(pattern(text).search, names))
         ]
-    return rows + [_no_op(rule, op, ops) for rule, op in op_lines if op not in ops]
+    return idle + rows + [_no_op(rule, op, ops) for rule, op in op_lines if op not in ops]
+
+
+def _of_no_scale(config: Config) -> Iterator[Dict[str, str]]:
+    """Flags that tell how a scale adapts, where it doesn't."""
+    scale = config.loss_scale if isinstance(config.loss_scale, str) else "fixed"
+    if scale == "dynamic":
+        return
+    for name in _OF_DYNAMIC:
+        value = getattr(config, name)
+        if value != getattr(Config, name):
+            text = "%s changes nothing: the loss scale is %s; --loss_scale=dynamic adapts it"
+            yield warning("GMP121", "", text % (in_words(name, value), scale))
 
 
 def _patterns(config: Config) -> Iterator[Tuple[str, str]]:

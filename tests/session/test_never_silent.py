@@ -180,8 +180,12 @@ def no_matmul(x, y, options):
             {"force_compute": "nothing_matches"},
             ["GMP121: --force_compute=nothing_matches matches no node"],
         ),
+        (
+            {"loss_scale": 128.0, "loss_scale_growth_interval": 5},
+            ["GMP121: --loss_scale_growth_interval=5 changes nothing: the loss scale is fixed"],
+        ),
     ],
-    ids=["converts", "float32", "all_kept", "keep_typo", "force_typo"],
+    ids=["converts", "float32", "all_kept", "keep_typo", "force_typo", "fixed"],
 )
 def test_what_is_said(graph, make, options, expected):
     found = said(make, **options)
