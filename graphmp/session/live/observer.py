@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from graphmp.session.live.not_finite.finite import NotFinite
 from graphmp.session.tuned.verdict import Verdict
-
-if TYPE_CHECKING:
-    from graphmp.session.live.live_graph import LiveGraph
 
 
 @dataclass
@@ -29,15 +26,15 @@ class Fate:
 
 
 class Observer:
-    """Receives the events of a graph; this base class ignores them."""
+    """Receives the events of a graph, a LiveGraph; this base class ignores them."""
 
-    def converted(self, live: LiveGraph) -> None:
+    def converted(self, live: Any) -> None:
         """A conversion was made."""
 
     def left(self, graph: Any) -> None:
         """A graph isn't converted: the decorator converted it while it was built."""
 
-    def went_on(self, live: LiveGraph, flags: Optional[Tuple[str, str]]) -> None:
+    def went_on(self, live: Any, flags: Optional[Tuple[str, str]]) -> None:
         """A conversion was made of a graph that graphmp trained in another process.
 
         Its flags then and now are given as on a command line, those that differ; None if those of
@@ -51,16 +48,16 @@ class Observer:
         """
         return False
 
-    def trains_by_hand(self, live: LiveGraph) -> None:
+    def trains_by_hand(self, live: Any) -> None:
         """A run trains by gradients that `tf.gradients` didn't compute; it converts nothing."""
 
-    def begins(self, live: LiveGraph, feeds: Dict[Any, Any]) -> None:
+    def begins(self, live: Any, feeds: Dict[Any, Any]) -> None:
         """A run that trains begins, with these feeds in the form of `session.run`."""
 
-    def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
+    def not_finite(self, live: Any, step: NotFinite) -> None:
         """A training run had a loss or a gradient that is not finite."""
 
-    def tuned(self, live: LiveGraph, verdict: Verdict) -> None:
+    def tuned(self, live: Any, verdict: Verdict) -> None:
         """The tuning of a graph is over."""
 
     def kept(self, text: str, is_written: bool) -> None:
