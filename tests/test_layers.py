@@ -4,6 +4,7 @@ Which room imports which, no circles, and nothing below cli/ prints.
 """
 
 import ast
+import functools
 
 import pytest
 
@@ -284,6 +285,7 @@ def test_nothing_imports_in_a_circle():
     assert circles(imported_modules()) == []
 
 
+@functools.lru_cache(maxsize=None)
 def imported_modules():
     """For each module those that it imports, for type checking too."""
     names = {module_name(path): path for path in MODULES}
