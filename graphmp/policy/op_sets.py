@@ -16,6 +16,8 @@ FINITE_TESTS = frozenset(("IsFinite", "IsInf", "IsNan"))
 INEQUALITIES = frozenset(("Greater", "GreaterEqual", "Less", "LessEqual"))
 COMPARISONS = INEQUALITIES | {"Equal", "NotEqual"}
 FILLS = frozenset(("Fill", "OnesLike"))  # what the first gradient is made with, besides a Const
+POOLS = frozenset(("MaxPool", "MaxPool3D", "MaxPoolV2"))
+POOL_GRADS = frozenset(("MaxPool3DGrad", "MaxPoolGrad", "MaxPoolGradV2"))  # input 1 is the pool's
 SHAPE_OPS = frozenset(("Rank", "Shape", "ShapeN", "Size"))  # integers from a shape, no values
 
 # Loops and conditionals of TensorFlow 1, with their forms for references and XLA's.

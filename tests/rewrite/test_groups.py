@@ -290,3 +290,22 @@ def test_tensor_lists():
     assert {held(nodes(after)[name]) for name in ("list", "put", "get")} == {FLOAT16}
     kept = verified(graph(*lines, **constants), ["n:0"], keep_float32=["^get$"])
     assert {held(nodes(kept)[name]) for name in ("list", "put", "get")} == {FLOAT32}
+
+
+def _pooled():
+    x = tf.placeholder(tf.float32, [2, 8, 8, 4], "x")
+    w = tf.get_variable("w", [3, 3, 4, 4])
+    h = tf.nn.max_pool(tf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME"), [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    h = tf.nn.conv2d(tf.nn.relu(h), w, [1, 1, 1, 1], "SAME")
+    tf.gradients(tf.reduce_sum(tf.square(h)), w)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("kept", ["", "MaxPool$", "MaxPoolGrad"])
+def test_a_pooling_and_its_gradient_have_one_dtype(kept):
+    """The gradient reads the pooling itself: of a cast of it oneDNN has no workspace."""
+    after = converted(built(_pooled), keep_float32=kept or ())
+    (pool,), (gradient,) = of_op(after, "MaxPool"), of_op(after, "MaxPoolGrad")
+    assert gradient.input[1] == pool.name
+    assert pool.attr["T"].type == gradient.attr["T"].type == (FLOAT32 if kept else FLOAT16)
+    assert {node.attr["T"].type for node in of_op(after, "Conv2D")} == {FLOAT16}

@@ -8,7 +8,10 @@
    only kernels for equal types.
 4. The all-reduces of one key or name, which each tower of a graph runs: they add up one tensor.
 5. A comparison of a tensor with what clear ops select from it, and those ops (`selections.py`).
-6. The inputs and outputs of one function-calling op are its signature; they are pinned, not
+6. A maximum pooling and its gradient. On a CPU oneDNN's kernel of the gradient takes the pooling's
+   workspace and so needs the pooling itself as its input, not a cast of it; TensorFlow's own takes
+   ten times as long.
+7. The inputs and outputs of one function-calling op are its signature; they are pinned, not
    grouped.
 """
 
@@ -22,6 +25,7 @@ from scipy.sparse import csgraph
 
 from graphmp.graph.structure.view import Consumer, Port
 from graphmp.policy.dtypes import RESOURCE, STRING, VARIANT
+from graphmp.policy.op_sets import POOL_GRADS, POOLS
 from graphmp.policy.policy import Policy
 from graphmp.policy.reason import HANDLE, Reason
 from graphmp.policy.traits import HANDLE_OPS, PASSES_ON
@@ -50,6 +54,7 @@ class Groups:
                 *handle_pairs,
                 *_operands(graph, policy.allow),
                 *_reduces(graph),
+                *_poolings(graph),
                 *selections(graph, policy.clear),
             ],
         )
@@ -96,6 +101,16 @@ def _reduces(graph: TypedGraph) -> Iterator[Tuple[int, int]]:
         )
         if any(key[1:]):
             yield from ((first.setdefault(key, unit), unit) for unit in graph.units_of(name))
+
+
+def _poolings(graph: TypedGraph) -> Iterator[Tuple[int, int]]:
+    """Pairs of units of a maximum pooling and its gradient."""
+    nodes = graph.view.nodes
+    for name, node in nodes.items():
+        if node.op in POOL_GRADS:
+            pooled = graph.view.inputs(name)[1].node
+            if nodes[pooled].op in POOLS:
+                yield from _pairs(graph, graph.units_of(name), pooled)
 
 
 def _readers(graph: TypedGraph, name: str, op: str) -> List[str]:
