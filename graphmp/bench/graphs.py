@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 import re
 from dataclasses import replace
-from typing import Any, Dict, List, NamedTuple, Optional, Set
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -27,6 +27,7 @@ from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.policy.dtypes import is_in_half
 from graphmp.recipe.refusal import first_line
 from graphmp.report.training import fetchable, nothing_trains
+from graphmp.tuning.given import predicted
 
 _NOTHING = (
     "its pass converted nothing; to bfloat16 it never does on a CPU without AVX512 instructions"
@@ -39,6 +40,18 @@ class Graphs(NamedTuple):
 
     trainings: Dict[str, TrainingFile]
     missing: Dict[str, str]
+
+
+def check_costs(flags: Mapping[str, Any]) -> None:
+    """Refuse a file of costs before a graph is read for it.
+
+    Args:
+        flags: those of the conversion.
+
+    Raises:
+        GraphmpError: as `predicted` of `tuning/given.py`.
+    """
+    predicted(flags["costs"], flags["compute_dtype"])
 
 
 def by_costs(conversion: Conversion, path: str) -> Conversion:

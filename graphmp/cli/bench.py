@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     prepare_training()
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.bench.device import find
-        from graphmp.bench.graphs import by_costs
+        from graphmp.bench.graphs import by_costs, check_costs
         from graphmp.bench.run import bench
     device = find()
     if args.verify_tensor_cores:
@@ -146,6 +146,7 @@ def run(args: argparse.Namespace) -> int:
         until = began + options.seconds if options.fits_the_time else None
         flags = _conversion_options(device)
         costs = flags["costs"]
+        check_costs(flags)
         conversion = convert_source(args, dict(flags, costs=""), lambda stage: tell(stage, until))
         say_what_is_amiss(conversion)
         tuned = by_costs(conversion, costs) if costs else None

@@ -43,6 +43,11 @@ def test_trouble_is_one_line(folder, capfd, arguments, message):
     assert "Graph execution error" not in err
 
 
+def test_missing_costs_are_named_before_a_graph_is_read(folder, capfd):
+    status, err = refused(capfd, "bench", "gone.meta", "--costs=gone.costs")
+    assert status == 2 and err.startswith("graphmp: error GMP003: --costs=gone.costs: "), err
+
+
 @pytest.mark.unit
 def test_a_missing_matplotlib_is_named_before_any_work(folder, capfd, monkeypatch):
     monkeypatch.setattr(command_module.importlib.util, "find_spec", lambda name: None)
