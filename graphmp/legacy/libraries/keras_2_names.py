@@ -142,7 +142,7 @@ def _inside(module: str, name: str) -> Any:
 
 
 def _own(module: str, name: str) -> Any:
-    """The names that graphmp supplies."""
+    """A part that graphmp supplies."""
     return getattr(importlib.import_module("graphmp.legacy.libraries." + module), name)
 
 
