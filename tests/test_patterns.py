@@ -9,7 +9,7 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.gate.limits import MOST_NAME
 from graphmp.policy import policy
-from graphmp.rewrite.unmatched import unmatched
+from graphmp.rewrite.without_effect import without_effect
 
 pytestmark = pytest.mark.unit
 EXPONENTIAL, NAME = "(a+)+$", "a" * 40 + "!"
@@ -34,7 +34,7 @@ def test_an_exponential_expression_ends(monkeypatch):
     with pytest.raises(GraphmpError, match=r"the regular expression \(a\+\)\+\$ takes more"):
         patterns.matches([EXPONENTIAL], NAME)
     with pytest.raises(GraphmpError, match="takes more than"):
-        unmatched(Config.make(keep_float32=[EXPONENTIAL]), [(NAME, "NoOp")])
+        without_effect(Config.make(keep_float32=[EXPONENTIAL]), [(NAME, "NoOp")])
     assert patterns.matches(["b$", "^a+!$"], NAME)
     assert not patterns.matches(["b"], NAME)
 

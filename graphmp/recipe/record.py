@@ -8,7 +8,7 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
 from graphmp.recipe import state as states
 from graphmp.recipe.going_on import going_on
-from graphmp.recipe.rules import kept_by_rule, unmatched_rules
+from graphmp.recipe.rules import kept_by_rule, options_without_effect
 from graphmp.recipe.training import violation
 from graphmp.recipe.updates import ungated
 from graphmp.report.record import Record
@@ -24,7 +24,7 @@ def record(graph: Any, config: Config) -> Record:
     for op in ungated(graph):
         raise GraphmpError("GMP016", violation(op))
     return Record(
-        warnings=state.warnings + _no_gradients(state) + unmatched_rules(graph, config),
+        warnings=state.warnings + _no_gradients(state) + options_without_effect(graph, config),
         losses=[_loss(graph, state, group) for group in state.groups],
         scales=[
             {"scope": g.scale.scope, "kind": g.scale.kind, "initial": g.scale.initial}

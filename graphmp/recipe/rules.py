@@ -8,12 +8,12 @@ from graphmp.config import Config
 from graphmp.patterns import matches
 from graphmp.policy import policy as policies
 from graphmp.policy.reason import Reason, user_rule
-from graphmp.rewrite.unmatched import unmatched
+from graphmp.rewrite.without_effect import without_effect
 
 
-def unmatched_rules(graph: Any, config: Config) -> List[Dict[str, str]]:
-    """Warnings for the user's rules that match nothing in a graph."""
-    return unmatched(config, ((op.name, op.type) for op in graph.get_operations()))
+def options_without_effect(graph: Any, config: Config) -> List[Dict[str, str]]:
+    """Warnings for the options that change nothing in a graph."""
+    return without_effect(config, ((op.name, op.type) for op in graph.get_operations()))
 
 
 def kept_by_rule(graph: Any, config: Config) -> Dict[str, Reason]:

@@ -8,7 +8,7 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.state.live import ancestors, as_ops
 from graphmp.recipe import state as states
-from graphmp.recipe.rules import kept_by_rule, unmatched_rules
+from graphmp.recipe.rules import kept_by_rule, options_without_effect
 from graphmp.recipe.say import say
 from graphmp.recipe.updates import ungated
 from graphmp.report.coverage import nothing_in_half
@@ -50,7 +50,9 @@ def _tell(graph: Any, config: Config) -> None:
     Rules without matches, nothing in half precision, sums of gradients that may be applied again.
     """
     record = Record(left=kept_by_rule(graph, config))
-    told = unmatched_rules(graph, config) + nothing_in_half(graph.as_graph_def(), config, record)
+    told = options_without_effect(graph, config) + nothing_in_half(
+        graph.as_graph_def(), config, record
+    )
     state = states.find(graph)
     told += [row for row in state.warnings if row["code"] == "GMP112"] if state is not None else []
     for row in told:

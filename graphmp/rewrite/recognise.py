@@ -24,7 +24,7 @@ from graphmp.policy.dtypes import FLOAT32, FLOAT64, HALF, INVALID, compute_dtype
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.by_hand import trained_by_hand
-from graphmp.rewrite.unmatched import unmatched
+from graphmp.rewrite.without_effect import without_effect
 from graphmp.scaling.losses.inside import training_functions
 
 _INSERTED = re.compile(r"_graphmp_(float16|bfloat16|float32)(_\d+)?$")
@@ -87,7 +87,7 @@ def recognise(
         meta_graph.graph_def.node,
         *(function.node_def for function in meta_graph.graph_def.library.function),
     ]
-    warnings += unmatched(config, ((node.name, node.op) for nodes in bodies for node in nodes))
+    warnings += without_effect(config, ((node.name, node.op) for nodes in bodies for node in nodes))
     scaling = own_loss_scaling(view, gradients)
     if scaling:
         warnings.append(

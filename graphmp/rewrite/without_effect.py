@@ -1,4 +1,4 @@
-"""The user's options that change nothing: rules without a match, mostly typos; scale flags."""
+"""Options that change nothing: rules that match nothing, mostly typos, and idle scale flags."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_DYNAMIC = (
 )
 
 
-def unmatched(config: Config, nodes: Iterable[Tuple[str, str]]) -> List[Dict[str, str]]:
+def without_effect(config: Config, nodes: Iterable[Tuple[str, str]]) -> List[Dict[str, str]]:
     """Warnings GMP121, one for each rule, and one for each flag of a dynamic scale without one.
 
     Args:
