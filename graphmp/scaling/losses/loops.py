@@ -6,8 +6,8 @@ Its losses are found like those of the main graph.
    Merge takes the value from outside.
 2. An iteration runs as a whole: a node that waits for the inputs of the next one represents that.
 3. A loop variable orders the updates if each precedes its next value and the loop's condition reads
-   it: nothing in the next iteration then starts before. parallel_iterations=1 orders them too. Inserted nodes
-   wait for the start of an iteration, and thus read an adapted scale.
+   it: nothing in the next iteration then starts before. parallel_iterations=1 orders them too.
+   Inserted nodes wait for the start of an iteration, and thus read an adapted scale.
 """
 
 from __future__ import annotations
