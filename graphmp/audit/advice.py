@@ -18,7 +18,8 @@ class Advice(NamedTuple):
     """The range of one loss's gradients within a half-precision format.
 
     Attributes:
-        scale: the loss scale to use, a power of two; 1 if no gradient needs one.
+        scale: the loss scale to use, a power of two; 1 if no gradient needs one, below 1 if
+            gradients overflow.
         largest: exponent of the largest gradient; None without gradients.
         powers: the number of powers of two in the format.
         used: the number of them that unscaled gradients use.
@@ -27,6 +28,7 @@ class Advice(NamedTuple):
         flushed_scaled: this share with the advised scale.
         flushed_now: this share with the present scale.
         smallest: exponent of the smallest nonzero gradient; None without one.
+        overflowing: share of the nonzero gradients that overflow without a scale.
     """
 
     scale: float
@@ -38,6 +40,7 @@ class Advice(NamedTuple):
     flushed_scaled: float
     flushed_now: float
     smallest: Any = None
+    overflowing: float = 0.0
 
     @property
     def too_wide(self) -> bool:
@@ -79,6 +82,7 @@ def advise(histograms: Sequence[Any], format_: Format, current: float) -> Advice
         return float(counts[exponents + np.log2(by) < format_.bottom - 1].sum() / counts.sum())
 
     shares = flushed(1.0), flushed(scale), flushed(current)
-    return Advice(
-        scale, largest, format_.powers, len(held), max(0, format_.top - largest), *shares, smallest
-    )
+    overflowing = float(counts[exponents > format_.top].sum() / counts.sum())
+    unused_above = max(0, format_.top - largest)
+    used = format_.powers, len(held), unused_above
+    return Advice(scale, largest, *used, *shares, smallest, overflowing)

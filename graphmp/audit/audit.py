@@ -78,8 +78,13 @@ class LossFinding:
         )
 
     def agrees(self, tolerance: float) -> bool:
-        """Whether the losses are those of the original, and most steps were taken."""
-        return self.difference <= tolerance * LOSSES and 2 * self.skipped <= len(self.original)
+        """Whether the losses are those of the original, and most steps were taken.
+
+        A step whose loss isn't finite in the original either is rightly skipped.
+        """
+        right = sum(not math.isfinite(value) for value in self.original)
+        taken = 2 * (self.skipped - right) <= len(self.original)
+        return self.difference <= tolerance * LOSSES and taken
 
 
 @dataclass(frozen=True)

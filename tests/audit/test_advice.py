@@ -41,6 +41,7 @@ def test_advice_by_hand():
 def test_advice_of_gradients_that_are_too_large():
     found = advise([histogram([2.0**20, 2.0**-10])], FLOAT16, 1.0)
     assert (found.largest, found.scale, found.used, found.unused_above) == (20, 2.0**-7, 1, 0)
+    assert found.overflowing == 0.5
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_advice_of_gradients_that_are_too_large():
 )
 def test_advice_without_gradients(histograms):
     found = advise(histograms, FLOAT16, 8.0)
-    assert found == (1.0, None, 40, 0, 40, 0, 0, 0, None) and not found.too_wide
+    assert found == (1.0, None, 40, 0, 40, 0, 0, 0, None, 0) and not found.too_wide
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,11 @@ def range_used(loss: LossFinding, dtype: str) -> str:
 def scale_advice(loss: LossFinding) -> str:
     """The loss scale to use and its effect."""
     advice = loss.advice
+    if advice.overflowing:
+        return (
+            "loss scale %s; with 1, the lowest by default, %s of the gradients overflow:"
+            " --loss_scale_min=%g lets a dynamic scale fall so far"
+        ) % (power(advice.scale), share(advice.overflowing), advice.scale)
     if not advice.flushed:
         return "no loss scale needed: no gradient becomes zero without one"
     rates = [share(value) for value in (advice.flushed, advice.flushed_scaled, advice.flushed_now)]

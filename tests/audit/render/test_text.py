@@ -19,6 +19,10 @@ pytestmark = pytest.mark.unit
 
 NAN = float("nan")
 SKIPPED = "1 of 1 loss, which skipped most steps, disagree"
+NOTHING = (
+    "losses (tolerance 1%) and weight gradients (tolerance 10%) agree; that shows nothing for loss:"
+    " in the original, no step computes a finite value of it"
+)
 
 
 def line_of(shown, beginning):
@@ -232,6 +236,15 @@ def test_bfloat16_has_a_range_of_its_own_and_needs_no_scale():
     assert "becomes zero in bfloat16" in page and 'class="ghost"' not in page
 
 
+def test_gradients_that_overflow_want_a_loss_scale_below_one():
+    found = loss([], [1.0], [1.0])
+    found = replace(found, advice=found.advice._replace(scale=2.0**-5, overflowing=0.25))
+    assert words.scale_advice(found) == (
+        "loss scale 2^-5; with 1, the lowest by default, 25% of the gradients overflow:"
+        " --loss_scale_min=0.03125 lets a dynamic scale fall so far"
+    )
+
+
 def test_losses_that_are_never_finite_want_other_batches():
     found = audit([], [loss([], [NAN] * 3, [NAN] * 3)])
     last = "graphmp audit models/net.ckpt.meta --data=FEEDS"
@@ -280,7 +293,8 @@ def test_powers(scale, shown):
 @pytest.mark.parametrize(
     "original, converted, skipped, said, agreement",
     [
-        ([NAN] * 3, [NAN] * 3, 3, "not finite in 3 of 3 steps, nor is the original's", SKIPPED),
+        ([1.0] * 3, [1.0] * 3, 2, "original and converted differ by 0 at most", SKIPPED),
+        ([NAN] * 3, [NAN] * 3, 3, "not finite in 3 of 3 steps, nor is the original's", NOTHING),
         (
             [NAN, 1.0, 2.0],
             [NAN, 1.0, 2.0],
@@ -289,14 +303,7 @@ def test_powers(scale, shown):
             " by 0 at most",
             "losses (tolerance 1%) agree; no weight gradient other than zero was compared",
         ),
-        (
-            [NAN] * 3,
-            [NAN] * 3,
-            0,
-            "not finite in 3 of 3 steps, nor is the original's",
-            "losses (tolerance 1%) and weight gradients (tolerance 10%) agree; that shows nothing"
-            " for loss: in the original, no step computes a finite value of it",
-        ),
+        ([NAN] * 3, [NAN] * 3, 0, "not finite in 3 of 3 steps, nor is the original's", NOTHING),
         ([1.0] * 3, [NAN] * 3, 0, "not finite in the converted graph", "1 of 1 loss (tolerance"),
     ],
 )
