@@ -25,6 +25,7 @@ from graphmp.policy.dtypes import FLOATS
 from graphmp.wording import some
 
 _MOST_TO_SETTLE = 48  # steps until a dynamic scale fits
+_MOST_AT_FLOOR = 3  # of them skipped at a scale that can't fall: dropout may spare one
 _TRIED = 5  # activation gradients of a loss
 _ROUNDINGS = 8 * 2.0**-24  # of float32, relative
 
@@ -165,7 +166,7 @@ class SkipTrial:
 
     def _settled(self) -> Optional[Values]:
         """Values from which a step is good; None if none are found."""
-        values = self._session.values()
+        values, at_floor = self._session.values(), 0
         for _ in range(_MOST_TO_SETTLE):
             before, values = values, self._step()
             if (
@@ -174,6 +175,10 @@ class SkipTrial:
                 and not not_finite(values)
             ):
                 return values if not self._skipped(values, self._stepped(values)) else before
+            skipped = self._skipped(before, values)
+            at_floor += any(before.get(name) == values[name] for name in skipped)
+            if at_floor == _MOST_AT_FLOOR:
+                break
         return None
 
     def _skipped(self, before: Values, after: Values) -> List[str]:
