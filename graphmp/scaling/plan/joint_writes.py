@@ -214,7 +214,7 @@ class _Users:
         return max(self._run[name], 0)
 
     def need_the_same(self, name: str, other: str) -> bool:
-        """Whether each of two writes, or every use of it, needs all that the other's values need."""
+        """Whether each of two writes, or every use of it, needs all that the other takes."""
         return self._needs_no_more(name, other) and self._needs_no_more(other, name)
 
     def _needs_no_more(self, name: str, other: str) -> bool:
