@@ -212,6 +212,35 @@ def test_the_models_own_handling_of_bad_gradients_happens_and_is_said(handled, u
 
 
 @RESOURCES
+def test_what_an_optimizer_counts_in_a_branch_is_not_made_of_what_chooses_the_branch(use_resource):
+    """The powers of Adam's decay take no value of the batch, as a sum of learning rates does."""
+
+    def build():
+        rate = tf.placeholder(tf.float32, (), "rate")
+        optimizer = tf.train.AdamOptimizer(rate)
+        total = tf.get_variable(
+            "total", (), initializer=tf.zeros_initializer(), use_resource=use_resource
+        )
+        factor = tf.placeholder(tf.float32, (), "factor")
+        gradients = optimizer.compute_gradients(
+            factor * square(net(vectors())), tf.trainable_variables("net")
+        )
+        applied = tf.cond(
+            all_finite(gradients),
+            lambda: tf.group(optimizer.apply_gradients(gradients)),
+            lambda: tf.no_op(),
+        )
+        tf.group(applied, tf.assign_add(total, rate), name="train")
+
+    feeds = [{"x:0": X, "rate:0": 0.1, "factor:0": factor} for factor in (1, np.inf, 1)]
+    found, report = steps(build, feeds)
+    assert found == ["condnettotal", "", "condnettotal"]  # the powers lie in the conditional
+    assert failed(report) == []
+    (loss,) = report["losses"]
+    assert loss["not_skipped"] == []
+
+
+@RESOURCES
 def test_what_counts_large_gradients_beside_an_update_is_skipped_with_it(use_resource):
     def build():
         gradients = sgd().compute_gradients(

@@ -174,3 +174,31 @@ def test_what_another_step_or_none_runs_goes_by_the_values_that_it_is_made_of(by
         before = session.run(read)
         session.run(fetches, dict(feeds, **infinite))
         assert before == session.run(read) and all(before)
+
+
+def initialised_by_data(x, z, first):
+    """Layers whose first batch sets their scales, the last of inputs that the others share."""
+
+    def layer(inputs, name):
+        with tf.variable_scope(name, reuse=tf.AUTO_REUSE):
+            weights = tf.get_variable("weights", [8, 8])
+            scale = tf.get_variable("scale", [8], initializer=tf.ones_initializer())
+        outputs = tf.matmul(inputs, weights * scale)
+        if not first:
+            return outputs
+        with tf.control_dependencies([scale.assign(1.0 / tf.reduce_max(outputs, 0))]):
+            return tf.matmul(inputs, weights * scale)
+
+    return layer(layer(x, "one") + z, "last") + layer(z, "other")
+
+
+def test_layers_that_the_first_batch_initialises():
+    """The last layer needs what the others need, and they don't need what it needs."""
+
+    def model():
+        x, z = tf.placeholder(tf.float32, [4, 8]), tf.placeholder(tf.float32, [4, 8])
+        initialised_by_data(x, z, True)
+        loss = tf.reduce_mean(tf.square(initialised_by_data(x, z, False)))
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+    assert not open_claims(*original_and_converted(model))

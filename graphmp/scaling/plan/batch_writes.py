@@ -7,7 +7,9 @@ from typing import AbstractSet, Iterable, List
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state_kinds import kind
-from graphmp.policy.op_sets import VARIABLE_OPS
+from graphmp.graph.structure.view import GraphView
+from graphmp.graph.structure.walk import reached
+from graphmp.policy.op_sets import SWITCHES, VARIABLE_OPS
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
 
@@ -24,8 +26,10 @@ class BatchWrites:
             if tf.GraphKeys.UPDATE_OPS in collections
             else set()
         )
-        self._fed = graph.view.followed(
-            _sources(graph), lambda name: name not in graph.state.initializers
+        self._fed = reached(
+            _sources(graph),
+            lambda name: _made_of(graph.view, name),
+            lambda name: name not in graph.state.initializers,
         )
 
     def takes(self, name: str, in_step: bool) -> bool:
@@ -59,6 +63,15 @@ class BatchWrites:
 
     def _is_update_op(self, name: str) -> bool:
         return name in self._update_ops or name + ":0" in self._update_ops
+
+
+def _made_of(view: GraphView, name: str) -> List[str]:
+    """The readers of a node whose values are made of its own: no switch that it turns."""
+    return [
+        reader.node
+        for reader in view.consumers(name)
+        if not (reader.slot and view.nodes[reader.node].op in SWITCHES)
+    ]
 
 
 def _sources(graph: TrainingGraph) -> List[str]:

@@ -1,8 +1,8 @@
 """Groups of a step's writes that happen only if all values they take from the batch are finite.
 
 1. A write waits for the values of others only if that adds no computation: if every user of its
-   results runs those others too, or needs all inputs, state and gradients that they need. A write
-   that takes its results runs what that one waits for.
+   results runs those others too, or if at the same level each needs all inputs, state and gradients
+   that the other's values need. A write that takes its results runs what that one waits for.
 2. A flag must not wait for itself. A write's level is one more than the highest of such writes that
    it depends on, by data, by control, or by a flag that skips a step; it waits for values of its
    own level and of those below.
@@ -81,7 +81,9 @@ def joint_writes(
             result[name] = tuple(
                 other
                 for other in below
-                if other not in apart or other == name or users.needs_no_more(name, other)
+                if other not in apart
+                or other == name
+                or (levels[other] == level and users.need_the_same(name, other))
             )
     return result
 
@@ -211,8 +213,11 @@ class _Users:
         """The writes that run whenever the results of one are used; empty if they never are."""
         return max(self._run[name], 0)
 
-    def needs_no_more(self, name: str, other: str) -> bool:
-        """Whether a write, or every use of it, already needs all that another's values need."""
+    def need_the_same(self, name: str, other: str) -> bool:
+        """Whether each of two writes, or every use of it, needs all that the other takes."""
+        return self._needs_no_more(name, other) and self._needs_no_more(other, name)
+
+    def _needs_no_more(self, name: str, other: str) -> bool:
         need = max(self._need[name], 0) | self._needed[name]
         values = (
             self._graph.view.inputs(other)[slot].node for slot in self._graph.floats_written(other)
