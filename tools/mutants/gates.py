@@ -126,3 +126,24 @@ def old_value_is_read_late(subject: Subject, random: Any) -> Optional[Plant]:
     plant = Plant(subject)
     plant.wait_no_longer(name, other)
     return plant.said("%s no longer waits for %s", name, other)
+
+
+@fault
+def gate_by_two_flags(subject: Subject, random: Any) -> Optional[Plant]:
+    """All gates of one flag go by that of another scale, too."""
+    flags = sorted(
+        {
+            port
+            for port in map(subject.read, predicates(subject))
+            if port.node.split("/")[0::2] == ["graphmp", "finite"]
+        }
+    )
+    if len(flags) < 2:
+        return None
+    one, other = random.sample(flags, 2)
+    if other.node in subject.descendants(one.node):
+        return None
+    plant = Plant(subject)
+    both = plant.add("loss_scale/skip/both", "LogicalAnd", [one, other])
+    plant.read_instead(subject.readers(one), both)
+    return plant.said("what goes by %s goes by %s too", one, other)

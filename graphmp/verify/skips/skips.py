@@ -204,7 +204,7 @@ class Skips:
         updates = {name: steps for name, steps in decided.items() if steps}
         updates.update(self._inside)
         follows, takes = followed(self._sides, updates), self._reached(self._sources, _NOTHING)
-        self._look_at_strangers(takes | follows.keys())
+        self._look_at_strangers()
         read_by, state = self._scales_of_readers(updates), self._sides.after.state
         behind = followed(self._sides, updates, out_of_loops=True)
         self.behind_loops += sorted(behind.keys() - follows.keys() - self._flags.keys())
@@ -231,28 +231,37 @@ class Skips:
             else:
                 self._ungated(name)
 
-    def _look_at_strangers(self, of_steps: AbstractSet[str]) -> None:
+    def _look_at_strangers(self) -> None:
         """Writes that go by a scale's flag, and that nothing in the original waits for with a step.
 
-        A function runs all of its writes, whatever waits for them.
-
-        `of_steps`: the writes that take gradients, or follow others that do.
+        The step of a scale takes its gradients. A function runs all of its writes, whatever waits
+        for them.
         """
         if self._sides.before.function:
             return
-        steps = {self._body.erasure.copies.get(name, name) for name in of_steps}
-        view = self._sides.before.view
-        waited = view.ancestors(view.descendants(steps & view.nodes.keys()))
+        copies, view = self._body.erasure.copies, self._sides.before.view
+        going: Dict[str, Set[str]] = {}
         for name in self.gated:
-            flag = self._flags[name]
-            original = self._body.erasure.copies.get(name, name)
-            if (
-                mentioned(flag)
-                and original not in steps
-                and name not in self._inside
-                and original not in waited
-            ):
-                self.faults.append(Fault(name, "goes by the flag of a step that it is no part of"))
+            for scale in mentioned(self._flags[name]):
+                going.setdefault(scale, set()).add(name)
+        for scale, names in going.items():
+            takes = self._reached(self._gradients_of(scale), _NOTHING)
+            steps = {copies.get(name, name) for name in takes.intersection(self._writes)}
+            steps |= {name for name, scales in self._inside.items() if scale in scales}
+            waited = view.ancestors(view.descendants(steps & view.nodes.keys()))
+            for name in sorted(names - self._inside.keys()):
+                if not {name, copies.get(name, name)} & (steps | waited):
+                    self.faults.append(
+                        Fault(name, "goes by the flag of a step that it is no part of")
+                    )
+
+    def _gradients_of(self, scale: str) -> Set[Port]:
+        """The gradients of a scale's step: divided by it, fed, or out of an accumulator."""
+        return {
+            port
+            for port in self._sources
+            if scale in self._body.sources.get(port, frozenset((scale,)))
+        }
 
     def _scales_of_readers(self, updates: Dict[str, FrozenSet[str]]) -> Dict[str, Set[str]]:
         """The scales of the updates that read a variable, directly or through a copy, by variable.
@@ -278,15 +287,20 @@ class Skips:
             self.counted.append(name)
 
     def _look_at_flags(self) -> None:
-        # a seed's scale may cancel on the way, as in the sign of a gradient: no division then
-        starts = self._sources | self._body.erasure.products()
-        ahead = self._reached(starts, frozenset())
-        sources = {port.node for port in self._sources}
+        """Check that a scale's flag looks at nothing but gradients of its own step."""
+        products = self._body.erasure.products()
         for scale in self._scales.dynamic:
+            own = self._gradients_of(scale.name)
+            # a seed's scale may cancel on the way, as in the sign of a gradient: no division then
+            own |= {port for port, name in products.items() if name == scale.name}
+            ahead, nodes = self._reached(own, frozenset()), {port.node for port in own}
             for port in sorted(scale.checked):
-                if port.node not in ahead and port.node not in sources:
+                if port.node not in ahead and port.node not in nodes:
                     self.faults.append(
-                        Fault(port.node, "is no gradient, and decides on whether a step is skipped")
+                        Fault(
+                            port.node,
+                            "is no gradient of its loss, and decides on whether a step is skipped",
+                        )
                     )
 
 
