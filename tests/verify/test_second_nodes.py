@@ -139,11 +139,12 @@ def test_an_attribute_that_an_op_does_not_have(graphs):
 
 
 @pytest.mark.unit
-def test_a_sum_by_another_kernel(graphs):
+@pytest.mark.parametrize("name", ["added", "save/SaveV2"])
+def test_another_kernel(graphs, name):
     def spoil(graph):
-        graph.nodes["added"].attr["_kernel"].s = b"other"
+        graph.nodes[name].attr["_kernel"].s = b"other"
 
-    assert "added has an attribute _kernel" in failed(graphs, spoil)["same graph"]
+    assert "%s has an attribute _kernel" % name in failed(graphs, spoil)["same graph"]
 
 
 @pytest.mark.unit

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set
+from typing import AbstractSet, Dict, FrozenSet, Iterable, Iterator, List, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -21,6 +21,7 @@ from graphmp.graph.shapes.shapes import recorded_dimensions
 from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
+from graphmp.once import once
 from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABLE_OPS
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.sides import Fault
@@ -82,15 +83,25 @@ class Skips:
         self.counts = set(self._counts())
 
     def _counts(self) -> Iterator[bool]:
-        if any("Accumulator" in node.op for node in self._view.nodes.values()):
+        if self._has_accumulators:
             return  # steps are counted there, whatever was asked for
-        state = self._sides.after.state
-        steps = set(state.collected(tf.GraphKeys.GLOBAL_STEP) or ()) | {
-            name for name in self._view.nodes if name.rpartition("/")[2] == "global_step"
-        }
         for name in self._writes:
-            if state.written(name) & steps and name in (*self._flags, *self.counted):
+            if self._counts_steps(name) and name in (*self._flags, *self.counted):
                 yield name in self.counted or name in self._body.gates.counts
+
+    @once
+    def _has_accumulators(self) -> bool:
+        """Whether gradients are pushed into accumulators, whose steps are counted."""
+        return any("Accumulator" in node.op for node in self._view.nodes.values())
+
+    def _counts_steps(self, name: str) -> bool:
+        """Whether a write changes the global step."""
+        state = self._sides.after.state
+        collected = state.collected(tf.GraphKeys.GLOBAL_STEP) or ()
+        return any(
+            each in collected or each.rpartition("/")[2] == "global_step"
+            for each in state.written(name)
+        )
 
     def _is_the_models(self, name: str) -> bool:
         """Whether a write belongs to the original, or replaces one; not to a scale's state."""
@@ -229,7 +240,8 @@ class Skips:
                     Fault(name, "goes by another flag than the updates that it follows")
                 )
             else:
-                self._ungated(name)
+                self._ungated(name, "follows updates that are skipped, and is not")
+        self._look_at_company(updates)
 
     def _look_at_strangers(self) -> None:
         """Writes that go by a scale's flag, and that nothing in the original waits for with a step.
@@ -276,15 +288,37 @@ class Skips:
                     found.setdefault(read.node, set()).update(scales)
         return found
 
-    def _ungated(self, name: str) -> None:
+    def _look_at_company(self, updates: Iterable[str]) -> None:
+        """Writes that run before an update or beside it, never without it, and are not skipped."""
+        sides, ends = self._sides, self._body.ends
+        known = sides.after.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
+        if sides.before.function or known is None:
+            return
+        for name in self._writes:
+            if name in (*self._flags, *self.counted, *self._inside, *self.behind_loops):
+                continue
+            if sides.after.state.written(name) <= set(known) and any(
+                ends.runs_with(name, other) and self._is_alike(name, other) for other in updates
+            ):
+                self._ungated(name, "runs only with updates that are skipped, and is not")
+
+    def _is_alike(self, name: str, other: str) -> bool:
+        """Whether two nodes of the original are in one loop and on one side of conditionals."""
+        before = self._sides.before
+        return all(
+            found.get(name) == found.get(other) for found in (before.frames, before.conditions)
+        )
+
+    def _ungated(self, name: str, text: str) -> None:
+        """A write that isn't skipped: the global step may count on."""
         node = self._view.nodes[name]
         if kind(node.op) or "Accumulator" in node.op:
             return
         values = [port for port in self._view.inputs(name)[1:] if self._sides.after.is_float(port)]
-        if values:
-            self.faults.append(Fault(name, "follows updates that are skipped, and is not"))
-        else:
+        if not values and (self._counts_steps(name) or self._has_accumulators):
             self.counted.append(name)
+        else:
+            self.faults.append(Fault(name, text))
 
     def _look_at_flags(self) -> None:
         """Check that a scale's flag looks at nothing but gradients of its own step."""

@@ -72,18 +72,22 @@ def changed(
 
 
 def strange_attributes(sides: Sides, copies: Container[str]) -> Iterator[Fault]:
-    """Attributes of added nodes that their ops don't have: a kernel's label, a mark for XLA.
+    """Attributes that no op of their kind has: a kernel's label, a mark for XLA.
 
-    Copies of nodes of the original are compared with these.
+    Of added nodes, of those that pass on what another one gives, and of Savers: copies and other
+    nodes of the original are compared with these.
     """
-    for name in sorted(sides.added - sides.more_arguments):
-        node = sides.after.view.nodes[name]
+    before, after = sides.before.view.nodes, sides.after.view.nodes
+    for name in sorted(after.keys() - sides.more_arguments):
+        node, had = after[name], before.get(name)
         definition = sides.after.op_defs.get(node.op)
         if name in copies or definition is None or node.op == RESULT:
             continue
-        known = {each.name for each in definition.attr}
+        if had is not None and not sides.is_moved(name) and node.op != "SaveV2":
+            continue
+        known = {each.name for each in definition.attr} | HINTS
         for key in sorted(node.attr):
-            if key not in known and key not in HINTS:
+            if key not in known and (had is None or had.attr.get(key) != node.attr[key]):
                 text = "has an attribute %s, which %s does not have"
                 yield Fault(name, text % (key, with_article(node.op)))
 
