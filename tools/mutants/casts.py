@@ -379,7 +379,7 @@ def fed_rate_in_half(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def count_of_a_loop_in_half(subject: Subject, random: Any) -> Optional[Plant]:
-    """What is added to a variable of a loop, or what that is compared with, is half precision."""
+    """The count of a loop, or what it is compared with, is half precision."""
     view = subject.before
     names = [
         name

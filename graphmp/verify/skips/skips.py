@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, FrozenSet, Iterable, Iterator, List, Set
+from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -241,7 +241,7 @@ class Skips:
                 )
             else:
                 self._ungated(name, "follows updates that are skipped, and is not")
-        self._look_at_company(updates)
+        self._look_at_company(updates.keys())
 
     def _look_at_strangers(self) -> None:
         """Writes that go by a scale's flag, and that nothing in the original waits for with a step.
@@ -288,16 +288,15 @@ class Skips:
                     found.setdefault(read.node, set()).update(scales)
         return found
 
-    def _look_at_company(self, updates: Iterable[str]) -> None:
+    def _look_at_company(self, updates: AbstractSet[str]) -> None:
         """Writes that run before an update or beside it, never without it, and are not skipped."""
         sides, ends = self._sides, self._body.ends
         known = sides.after.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
         if sides.before.function or known is None:
             return
-        for name in self._writes:
-            if name in (*self._flags, *self.counted, *self._inside, *self.behind_loops):
-                continue
-            if sides.after.state.written(name) <= set(known) and any(
+        others = {*self._flags, *self.counted, *self._inside, *self.behind_loops}
+        for name in sorted(ends.only_with(updates) & set(self._writes) - others):
+            if sides.after.state.written(name) <= known and any(
                 ends.runs_with(name, other) and self._is_alike(name, other) for other in updates
             ):
                 self._ungated(name, "runs only with updates that are skipped, and is not")
