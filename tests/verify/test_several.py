@@ -7,10 +7,11 @@ multiplied by another's scale, or twice by its own, is not proved.
 from __future__ import annotations
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from tests.support.programs import several
 from tests.support.programs.registry import NORM, PROGRAMS
-from tests.support.proved import Planted, of_program, open_claims
+from tests.support.proved import Planted, of_program, open_claims, original_and_converted
 
 SCALES = ("graphmp/loss_scale/", "graphmp/loss_scale_1/")
 
@@ -77,3 +78,30 @@ def test_writes_that_go_by_the_flag_of_another_step_too(adversaries, other):
     planted.add("graphmp/both", "LogicalAnd", [own, more])
     text = open_claims(original, planted.meta_graph)["steps are skipped whole"]
     assert "goes by the flag of a step that it is no part of" in text
+
+
+def two_towers():
+    """The gradients of two losses, taken apart, are averaged."""
+    weights = tf.get_variable("weights", [8, 8])
+    gradients = [
+        tf.gradients(tf.nn.l2_loss(tf.matmul(tf.placeholder(tf.float32, [4, 8]), weights)), weights)
+        for _ in range(2)
+    ]
+    average = tf.add_n([one for (one,) in gradients]) / 2.0
+    tf.train.GradientDescentOptimizer(0.1).apply_gradients([(average, weights)], name="train")
+
+
+@pytest.mark.unit
+def test_a_loss_that_no_scale_multiplies_beside_another():
+    """What vanishes or overflows in half precision goes into the average all the same."""
+    original, right = original_and_converted(two_towers, loss_scale=128.0)
+    assert not open_claims(original, right)
+    planted = Planted(right)
+    for name in ("scaled_seed_1", "unscale_1"):
+        planted.replace(SCALES[0] + name, planted.nodes[SCALES[0] + name].input[0])
+    nodes = planted.meta_graph.graph_def.node
+    kept = [node for node in nodes if not node.name.endswith(("/scaled_seed_1", "/unscale_1"))]
+    del nodes[:]
+    nodes.extend(kept)
+    text = open_claims(original, planted.meta_graph)["scale cancels"]
+    assert "takes a gradient in half precision that no loss scale multiplies" in text
