@@ -1,4 +1,4 @@
-"""Output only for terminals: progress of long work."""
+"""Progress of long work, on stderr."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ Tell = Callable[[str, Optional[float]], None]
 _AT_ONCE = 5.0  # seconds: shorter work needs no lines
 _EVERY = 10.0  # seconds between equal lines
 _LOOK = 0.25  # seconds
+_SILENT = 60.0  # seconds without a word where there is no terminal
 
 
 @contextlib.contextmanager
 def progress(total: int) -> Iterator[Callable[[str], None]]:
     """Yield a function to call with each of `total` stages as it begins.
 
-    It shows them on stderr if that is a terminal.
+    It shows them on stderr: on a terminal at once, elsewhere the present one each minute.
     """
     if not sys.stderr.isatty():
-        yield lambda stage: None
+        with _each_minute(total) as begin:
+            yield begin
         return
     columns = (
         SpinnerColumn(),
@@ -49,6 +51,26 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
             bar.update(task, description=stage, advance=1)
 
         yield begin
+
+
+@contextlib.contextmanager
+def _each_minute(total: int) -> Iterator[Callable[[str], None]]:
+    began, over, begun = time.monotonic(), threading.Event(), ["starting"]
+
+    def watch() -> None:
+        while not over.wait(_SILENT):
+            text = "[%s] %s, %d of %d\n"
+            elapsed = clock(time.monotonic() - began)
+            sys.stderr.write(text % (elapsed, begun[-1], len(begun) - 1, total))
+            sys.stderr.flush()
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield begun.append
+    finally:
+        over.set()
+        watching.join()
 
 
 @contextlib.contextmanager

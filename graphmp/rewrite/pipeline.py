@@ -38,7 +38,8 @@ from graphmp.tuning.given import predicted
 
 Solver = Callable[[Problem], Decisions]
 _Changed = Tuple[StoredMetaGraph, Record, Sequence[AsBuilt]]
-_LEFT_TO_IT = {"loss_scale": "none", "clip_norm": 0.0}  # flags for a graph that scales its own loss
+_UNSCALED = {"loss_scale": "none"}  # flags that hold where no loss can be scaled
+_LEFT_TO_IT = {**_UNSCALED, "clip_norm": 0.0}  # those for a graph that scales its own loss
 
 
 class Rewriting:
@@ -152,12 +153,19 @@ def _changed(
     give_back()
     looks = list(look_at_gradients(result, op_defs, scaled.first_steps, policy.allow))
     handed = pass_handles(result.graph_def) if plan.inside else []
-    mark(result, config, "rewrite", _LEFT_TO_IT if special.scales_itself else {})
+    instead = _LEFT_TO_IT if special.scales_itself else _UNSCALED if _scales_none(plan) else {}
+    mark(result, config, "rewrite", instead)
     done = [*handed, *scaled.done, *(row for notes in painted for row in notes.done), *looks]
     prediction = predicted(config.costs, config.compute_dtype)
     may_vanish = plan if config.compute_dtype == "float16" else None
     facts = record(special, scaled, painted, done, prediction, may_vanish)
     return emptied(result), facts, scaled.as_built
+
+
+def _scales_none(plan: ScalePlan) -> bool:
+    """Whether there are losses, and none of them can be scaled, as a warning says."""
+    scaled = (*plan.losses, *plan.inside, *plan.loops, *plan.returned)
+    return bool(plan.unscaled or plan.unscaled_inside) and not scaled
 
 
 def _painted(problem: Problem, solve: Solver) -> Notes:

@@ -22,7 +22,7 @@ from graphmp.verify.parameters import asked_for, parameters_claim, read_off
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
 from graphmp.verify.scales.clips import clip_faults
 from graphmp.verify.scales.degrees import ONE, Degrees
-from graphmp.verify.scales.quotients import scaled_copies, unread_quotients
+from graphmp.verify.scales.quotients import scaled_copies, unread_quotients, unscaled_gradients
 from graphmp.verify.sides import Fault, Side, Sides, fetched, is_built_anew, keeps_names
 from graphmp.verify.skips.skips import Skips
 from graphmp.verify.structure.names import aligned
@@ -161,7 +161,7 @@ def _scaled(bodies: Mapping[str, BodyFindings], degrees: Degrees) -> Claim:
     faults += [
         Fault(in_body(function, node), text)
         for function, each in bodies.items()
-        for node, text in (*unread_quotients(each), *scaled_copies(each))
+        for node, text in (*unread_quotients(each), *scaled_copies(each), *unscaled_gradients(each))
     ]
     if not steps and not faults:
         return Claim(name, NOT_APPLICABLE, "the graph has no loss scale")

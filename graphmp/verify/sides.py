@@ -190,6 +190,19 @@ class Sides:
                     found.setdefault(name, []).append(value.type)
         return found
 
+    @once
+    def lists_with_half(self) -> Dict[str, List[int]]:
+        """The same of types in lists: of what Python code returns, for example."""
+        found: Dict[str, List[int]] = {}
+        for name, node in self.after.view.nodes.items():
+            before = self.before.view.nodes.get(name, _NOTHING)
+            for key, value in node.attr.items():
+                pairs = zip(value.list.type, attribute(before, key).list.type)
+                half = [new for new, old in pairs if new in HALF and new != old]
+                if half:
+                    found.setdefault(name, []).extend(half)
+        return found
+
     def added_readers(self, port: Port) -> List[str]:
         """The added nodes that read an output, one for each input."""
         consumers = self.after.view.consumers(port.node)

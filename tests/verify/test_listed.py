@@ -9,12 +9,12 @@ from tests.support.proved import in_half, open_claims, original_and_converted
 
 
 def model():
-    """Weighted squares, whose sum is added up once more; probabilities that nothing but a caller
+    """Waves; weighted squares, whose sum is added up once more; probabilities that nothing but a caller
     reads; a table by averages.
     """
     x = tf.placeholder(tf.float32, [4, 8], name="x")
     weights = tf.placeholder(tf.float32, [4, 8], name="weights")
-    hidden = tf.matmul(x, tf.get_variable("kernel", [8, 8]))
+    hidden = tf.matmul(tf.sin(x, name="wave"), tf.get_variable("kernel", [8, 8]))
     tf.nn.softmax(hidden, name="probabilities")
     book = tf.get_variable("book", [8, 8], trainable=False)
     away = tf.subtract(book, tf.matmul(x, hidden, transpose_a=True), name="away")
@@ -32,7 +32,7 @@ def graphs():
     return original_and_converted(model)
 
 
-BY_POLICY = ("squares", "probabilities", "weighted", "alone")
+BY_POLICY = ("wave", "squares", "probabilities", "weighted", "alone")
 
 
 @pytest.mark.unit

@@ -85,3 +85,26 @@ def test_an_update_behind_a_loop_that_trains(use_resource):
     assert flow.is_dynamic and flow.initial == 2**15
     with VariableSession(converted.meta_graph, ["train"]) as session:
         assert {"slow", "fast"} <= session.values().keys()
+
+
+def unordered():
+    """Each iteration counts on whether the update of the one before has been made or not."""
+    w, x, trained = tf.get_variable("w", (12, 1)), vectors(), sgd()
+
+    def body(number, _):
+        more, loss = number + 1, square(tf.matmul(x, w))
+        with tf.control_dependencies([trained.minimize(loss)]):
+            return more, tf.identity(loss)
+
+    _, last = tf.while_loop(lambda number, _: number < 3, body, [0, 0.0])
+    tf.identity(last, name="train")
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("flags, wrong", [({}, []), ({"clip_norm": 1.0}, ["parameters"])])
+def test_a_loop_that_cannot_be_scaled_is_no_false_claim(flags, wrong):
+    """A warning says that there is no scale, and the mark claims none; a clip was asked for."""
+    report = graphmp.convert(built(unordered), **flags).report
+    (row,) = report["warnings"]
+    assert row["code"] == "GMP110" and ("nor clipped" in row["message"]) == bool(flags)
+    assert [row["name"] for row in report["checks"] if row["status"] == "failed"] == wrong

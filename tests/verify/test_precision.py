@@ -167,3 +167,30 @@ def test_half_where_a_policy_may_have_it(original, name):
 )
 def test_unspoilt(original, flags):
     assert types(original, converted(original, **flags)).verdict == "proved"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", ["turns/add", "turns/add_1", "turns/Less", "halved"])
+def test_the_count_of_a_loop_and_a_fed_rate(name):
+    """In float16 a count of ones stops at 2048, and the loop with it never ends."""
+    with tf.Graph().as_default():
+        _, total = tf.while_loop(
+            lambda turn, _: turn < 3000.0,
+            lambda turn, total: (turn + 1.0, total + 0.1),
+            [0.0, 0.0],
+            name="turns",
+        )
+        rate = tf.multiply(tf.placeholder(tf.float32, [], name="rate"), 0.5, name="halved")
+        y = tf.matmul(tf.placeholder(tf.float32, [4, 8]), tf.get_variable("weights", [8, 8]))
+        loss = tf.reduce_mean(tf.square(y)) + total
+        tf.train.GradientDescentOptimizer(rate).minimize(loss)
+        graph = tf.train.export_meta_graph()
+    right = converted(graph)
+    assert types(graph, right).verdict == "proved"
+    changed = in_half(right, name)
+    if name.endswith("Less"):  # it gives no number to cast
+        del changed.graph_def.node[-1]
+        for node in changed.graph_def.node:
+            node.input[:] = [name if text == "graphmp/up" else text for text in node.input]
+    text = types(graph, changed).text
+    assert "made of counts and constants alone" in text or CASES["rate"] in text

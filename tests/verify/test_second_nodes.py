@@ -11,7 +11,7 @@ SCALE = "graphmp/loss_scale/"
 
 
 def model():
-    """A matmul of a placeholder, noise, a Saver."""
+    """A matmul of a placeholder, noise, a sum, a Saver."""
     x = tf.placeholder(tf.float32, [4, 8], name="x")
     rate = tf.placeholder_with_default(0.5, [], name="rate")
     noise = tf.random_normal([4, 8], name="noise")
@@ -19,7 +19,8 @@ def model():
         kernel = tf.get_variable("kernel", [8, 8])
         other = tf.get_variable("other", [8, 8])
     hidden = tf.matmul(tf.matmul(x + noise * rate, kernel), other)
-    loss = tf.reduce_mean(tf.square(hidden + tf.placeholder(tf.float32, [4, 8], name="y") + noise))
+    y = tf.placeholder(tf.float32, [None, 8], name="y")
+    loss = tf.reduce_mean(tf.square(tf.add_n([hidden + y, noise], name="added")))
     tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, name="train")
     tf.global_variables_initializer()
     tf.train.Saver()
@@ -135,6 +136,37 @@ def test_an_attribute_that_an_op_does_not_have(graphs):
         cast_of(graph, "net/kernel/read").attr["_kernel"].s = b"other"
 
     assert "has an attribute _kernel, which a Cast does not" in failed(graphs, spoil)["same graph"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", ["added", "save/SaveV2"])
+def test_another_kernel(graphs, name):
+    def spoil(graph):
+        graph.nodes[name].attr["_kernel"].s = b"other"
+
+    assert "%s has an attribute _kernel" % name in failed(graphs, spoil)["same graph"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("size", [7, 4])
+def test_a_recorded_shape_that_no_feed_fits(graphs, size):
+    """TensorFlow takes it for the placeholder's shape, and refuses other batches."""
+
+    def spoil(graph):
+        graph.nodes["y"].attr["_output_shapes"].list.shape[0].dim[0].size = size
+
+    assert failed(graphs, spoil)["same graph"] == (
+        "y is said to have another shape than in the original"
+    )
+
+
+@pytest.mark.unit
+def test_a_recorded_shape_that_says_less(graphs):
+    def spoil(graph):
+        graph.nodes["x"].attr["_output_shapes"].list.shape[0].dim[0].size = -1
+        del graph.nodes["y"].attr["_output_shapes"]
+
+    assert not failed(graphs, spoil)
 
 
 def _version(graph):

@@ -202,3 +202,39 @@ def test_layers_that_the_first_batch_initialises():
         tf.train.GradientDescentOptimizer(0.1).minimize(loss)
 
     assert not open_claims(*original_and_converted(model))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+@pytest.mark.parametrize("ahead", [False, True], ids=["behind", "ahead"])
+def test_a_count_of_updates_that_goes_on_in_skipped_steps(ahead, use_resource):
+    """An optimizer's own: it corrects averages by it."""
+
+    def counting():
+        with tf.variable_scope("", use_resource=use_resource):
+            weights = tf.get_variable("weights", [8, 8])
+            count = tf.get_variable("count", [], tf.int32, tf.zeros_initializer(), trainable=False)
+        loss = tf.nn.l2_loss(tf.matmul(tf.placeholder(tf.float32, [4, 8]), weights))
+        gradient = tf.gradients(loss, [weights])[0]
+        if ahead:
+            counted = tf.assign_add(count, 1, name="counted")
+            with tf.control_dependencies([counted]):
+                updated = tf.assign_sub(weights, gradient)
+        else:
+            with tf.control_dependencies([tf.assign_sub(weights, gradient)]):
+                updated = tf.assign_add(count, 1, name="counted")
+        tf.group(updated, name="train")
+
+    original, right = original_and_converted(counting)
+    assert not open_claims(original, right)
+    write = next(n for n in original.graph_def.node if n.op.startswith("AssignAdd"))
+    gate = "graphmp/loss_scale/skip/%s/" % write.name
+    spoilt = tf.MetaGraphDef()
+    spoilt.CopyFrom(right)
+    kept = [node for node in right.graph_def.node if not node.name.startswith(gate)]
+    del spoilt.graph_def.node[:]
+    spoilt.graph_def.node.extend(kept)
+    counted = next(node for node in spoilt.graph_def.node if node.name == write.name)
+    counted.input[1] = write.input[1]
+    text = open_claims(original, spoilt)["steps are skipped whole"]
+    assert ("runs only with" if ahead else "follows") + " updates that are skipped, and is" in text

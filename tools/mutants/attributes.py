@@ -131,3 +131,36 @@ def own_node_on_another_device(subject: Subject, random: Any) -> Optional[Plant]
     plant = Plant(subject)
     plant.node(name).device = random.choice(["/job:other/task:3", "/device:GPU:63"])
     return plant.said("%s is on %s", name, plant.node(name).device)
+
+
+@fault
+def kernel_chosen(subject: Subject, random: Any) -> Optional[Plant]:
+    """An op of the original asks for a kernel of another label."""
+    kept = [name for name in subject.before.nodes if name in subject.view.nodes]
+    sums = [name for name in kept if subject.view.nodes[name].op == "AddN"]
+    name = pick(random, random.choice([kept, sums]))
+    if name is None:
+        return None
+    plant = Plant(subject)
+    plant.node(name).attr["_kernel"].s = b"other"
+    return plant.said("%s asks for another kernel", name)
+
+
+@fault
+def unknown_dimension_said(subject: Subject, random: Any) -> Optional[Plant]:
+    """An unknown dimension in the recorded shape of a node of the original is said to be 7."""
+    places = [
+        (name, output, axis)
+        for name in subject.before.nodes
+        if name in subject.view.nodes and "_output_shapes" in subject.view.nodes[name].attr
+        for output, shape in enumerate(subject.view.nodes[name].attr["_output_shapes"].list.shape)
+        for axis, dimension in enumerate(shape.dim)
+        if dimension.size == -1
+    ]
+    found = pick(random, places)
+    if found is None:
+        return None
+    name, output, axis = found
+    plant = Plant(subject)
+    plant.node(name).attr["_output_shapes"].list.shape[output].dim[axis].size = 7
+    return plant.said("%s:%d is said to be 7 along axis %d", name, output, axis)

@@ -12,6 +12,7 @@ from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.values import constant
 from graphmp.graph.structure.view import Port
+from graphmp.policy.policy import UNLISTED, Policy
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import FLOAT32, FLOATS, Slot, Subject
@@ -354,3 +355,60 @@ def schedule_in_half(subject: Subject, random: Any) -> Optional[Plant]:
     ends = view.ancestors(subject.updates, control=False)
     names = sorted(found & ends & subject.view.nodes.keys() - set(subject.writes))
     return _one(subject, random, _typed(subject, names, (FLOAT32,)), [FLOAT16])
+
+
+@fault
+def fed_rate_in_half(subject: Subject, random: Any) -> Optional[Plant]:
+    """A number that an update reads, made of fed numbers, is computed in half precision."""
+    view = subject.before
+    fed = {
+        name
+        for name, node in view.nodes.items()
+        if node.op.startswith("Placeholder") and subject.shape(Port(name, 0)) == ()
+    }
+    wide = [
+        name
+        for name, node in view.nodes.items()
+        if name not in fed and not view.inputs(name) and node.op != "Const"
+    ]
+    made = view.descendants(fed, control=False) - view.descendants(wide, control=False)
+    ends = view.ancestors(subject.updates, control=False)
+    names = sorted(made & ends & subject.view.nodes.keys() - set(subject.writes))
+    return _one(subject, random, _typed(subject, names, (FLOAT32,)), [FLOAT16])
+
+
+@fault
+def count_of_a_loop_in_half(subject: Subject, random: Any) -> Optional[Plant]:
+    """The count of a loop, or what it is compared with, is half precision."""
+    view = subject.before
+    names = [
+        name
+        for name, node in view.nodes.items()
+        if node.op in ("Add", "AddV2", "Less", "Mul", "Sub")
+        and name in subject.frames
+        and {view.nodes[port.node].op for port in view.inputs(name)} <= {"Const", "Identity"}
+        and not view.ancestors([name], control=False) & set(subject.variables)
+    ]
+    return _one(subject, random, _typed(subject, names, (FLOAT32,)), [FLOAT16])
+
+
+@fault
+def list_of_types_in_half(subject: Subject, random: Any) -> Optional[Plant]:
+    """An op on no list of the policy gives float16 where it gave float32, by a list of types."""
+    policy = Policy.default("float16")
+    places = [
+        (name, output)
+        for name, node in subject.before.nodes.items()
+        if name in subject.view.nodes and policy.category(node.op) == UNLISTED
+        for output, kind in enumerate(node.attr["Tout"].list.type if "Tout" in node.attr else ())
+        if kind == FLOAT32 and node.op not in ("If", "While", "PartitionedCall")
+    ]
+    found = pick(random, places)
+    if found is None:
+        return None
+    name, output = found
+    plant = Plant(subject)
+    readers = subject.readers(Port(name, output))
+    plant.node(name).attr["Tout"].list.type[output] = FLOAT16
+    plant.read_instead(readers, cast(plant, Port(name, output), FLOAT16, FLOAT32))
+    return plant.said("%s:%d is float16", name, output)

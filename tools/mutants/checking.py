@@ -93,3 +93,25 @@ def check_turned(subject: Subject, random: Any) -> Optional[Plant]:
     plant = Plant(subject)
     plant.connect(slot, plant.add("loss_scale/turned", "LogicalNot", [subject.read(slot)]))
     return plant.said("%s reads the opposite of %s", slot.node, subject.read(slot))
+
+
+@fault
+def another_step_is_checked_too(subject: Subject, random: Any) -> Optional[Plant]:
+    """The flag of one scale looks at a gradient of another scale's step besides."""
+    rows = [name for name in subject.own if subject.view.nodes[name].op == "ConcatV2"]
+    pairs = [
+        (name, port)
+        for name in rows
+        for other in rows
+        for port in subject.view.inputs(other)[:-1]
+        if name.split("/")[1] != other.split("/")[1] and port.node not in subject.descendants(name)
+    ]
+    found = pick(random, pairs)
+    if found is None:
+        return None
+    name, port = found
+    plant = Plant(subject)
+    node = plant.node(name)
+    node.input.insert(0, str(port))
+    node.attr["N"].i += 1
+    return plant.said("%s has %s too", name, port)

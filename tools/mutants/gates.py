@@ -7,7 +7,7 @@ from typing import Any, List, Optional
 from graphmp.graph.structure.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
-from mutants.subject import BOOL, Slot, Subject
+from mutants.subject import BOOL, INT32, INT64, Slot, Subject
 from mutants.wiring import reads_another
 
 
@@ -126,3 +126,48 @@ def old_value_is_read_late(subject: Subject, random: Any) -> Optional[Plant]:
     plant = Plant(subject)
     plant.wait_no_longer(name, other)
     return plant.said("%s no longer waits for %s", name, other)
+
+
+@fault
+def gate_by_two_flags(subject: Subject, random: Any) -> Optional[Plant]:
+    """All gates of one flag go by that of another scale, too."""
+    flags = sorted(
+        {
+            port
+            for port in map(subject.read, predicates(subject))
+            if port.node.split("/")[0::2] == ["graphmp", "finite"]
+        }
+    )
+    if len(flags) < 2:
+        return None
+    one, other = random.sample(flags, 2)
+    if other.node in subject.descendants(one.node):
+        return None
+    plant = Plant(subject)
+    both = plant.add("loss_scale/skip/both", "LogicalAnd", [one, other])
+    plant.read_instead(subject.readers(one), both)
+    return plant.said("what goes by %s goes by %s too", one, other)
+
+
+@fault
+def count_goes_on(subject: Subject, random: Any) -> Optional[Plant]:
+    """A write of whole numbers has no gate: a count of the program's own goes on."""
+    places = [
+        name
+        for name in subject.writes
+        if name in subject.before.nodes
+        and len(subject.view.inputs(name)) == 2
+        and subject.dtype(subject.view.inputs(name)[1]) in (INT32, INT64)
+        and subject.is_own(subject.view.inputs(name)[1])
+        and not subject.before.nodes[name].op.startswith("Scatter")
+    ]
+    name = None if subject.frames else pick(random, places)
+    if name is None:
+        return None
+    plant = Plant(subject)
+    plant.connect(Slot(name, 1), subject.before.inputs(name)[1])
+    nodes = plant.graph.graph_def.node
+    kept = [node for node in nodes if "/skip/%s/" % name not in node.name]
+    del nodes[:]
+    nodes.extend(kept)
+    return plant.said("%s is not gated", name)

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.policy.op_sets import ADD_ASSIGNS, ASSIGNS
-from graphmp.policy.policy import Policy
+from graphmp.policy.policy import UNLISTED, Policy
 from mutants.casts import FLOAT16, computed_in
 from mutants.classes import fault, pick
 from mutants.plant import Plant
@@ -53,3 +53,11 @@ def average_of_a_model_in_half(subject: Subject, random: Any) -> Optional[Plant]
             ahead = subject.view.descendants([variable], control=False)
             found |= {name for name in behind & ahead if nodes[name].op in _ARITHMETIC}
     return _in_half(subject, random, found & subject.before.nodes.keys())
+
+
+@fault
+def unlisted_in_half(subject: Subject, random: Any) -> Optional[Plant]:
+    """An op on no list, computes in float16."""
+    policy, nodes = Policy.default("float16"), subject.before.nodes
+    names = [name for name in nodes if policy.category(nodes[name].op) == UNLISTED]
+    return _in_half(subject, random, names)

@@ -119,3 +119,20 @@ def scaled_and_unscaled_twice(subject: Subject, random: Any) -> Optional[Plant]:
         )
         plant.read_instead(subject.readers(Port(name, 0)), again)
     return plant.said("%d seeds and gradients are scaled twice", len(subject.seeds))
+
+
+@fault
+def one_loss_left_unscaled(subject: Subject, random: Any) -> Optional[Plant]:
+    """One seed of several is not multiplied by the scale, and its gradients aren't divided."""
+    seed = pick(random, subject.seeds) if len(subject.seeds) > 1 and not subject.frames else None
+    if seed is None:
+        return None
+    gone = {seed, *set(subject.unscales) & subject.descendants(seed)}
+    plant = Plant(subject)
+    for name in sorted(gone):
+        plant.read_instead(subject.readers(Port(name, 0)), subject.read(Slot(name, 0)))
+    nodes = plant.graph.graph_def.node
+    kept = [node for node in nodes if node.name not in gone]
+    del nodes[:]
+    nodes.extend(kept)
+    return plant.said("%s and what it scales are not scaled", seed)

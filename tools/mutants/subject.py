@@ -22,6 +22,7 @@ from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 OWN = "graphmp/"
 CAST = re.compile(r"_graphmp_(float16|bfloat16|float32|float64)(_\d+)?$")
 FLOAT32, BOOL = tf.float32.as_datatype_enum, tf.bool.as_datatype_enum
+INT32, INT64 = tf.int32.as_datatype_enum, tf.int64.as_datatype_enum
 FLOATS = frozenset(dtype.as_datatype_enum for dtype in (tf.float16, tf.bfloat16, tf.float32))
 _GATES = re.compile(
     r"^graphmp/(loss_scale(_\d+)?/(skip|apply_gradients)|moving_averages|accumulators|histograms)"

@@ -2,7 +2,8 @@
 
 1. The new value of a variable is made of its old one: weights to which a network's result is added,
    averages, states of an optimizer.
-2. The new value of any variable is made of variables and constants alone: copies of weights.
+2. The new value of any variable is made of variables, constants and fed numbers alone: copies of
+   weights, rates.
 
 Such values end at a matmul or convolution, at a write, and at the exit of a loop, which may have no
 iterations. Of gradient code they pass only copies and sums.
@@ -12,9 +13,10 @@ from __future__ import annotations
 
 from typing import AbstractSet, Callable, Dict, Iterable, Set
 
+from graphmp.graph.shapes.shapes import recorded_dimensions
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.view import GraphView
-from graphmp.policy.op_sets import EXITS, READS, VARIABLE_OPS
+from graphmp.policy.op_sets import EXITS, PLACEHOLDERS, READS, VARIABLE_OPS
 from graphmp.policy.traits import BIAS_ADDS, KEEPS_VALUES
 
 ROUNDS = BIAS_ADDS | {
@@ -51,13 +53,19 @@ class Carried:
     def nodes(self) -> Set[str]:
         """The nodes on the way from a variable's value to a write that takes it."""
         nodes = self._view.nodes
-        sources = {n for n, node in nodes.items() if node.op in VARIABLE_OPS or node.op == "Const"}
+        sources = {name for name in nodes if self._is_source(name)}
         apart = {name for name in nodes if not self.by_element(name)} - sources
         mixed = self._view.descendants(apart, control=False)
         found = self.between(sources, self._state.writes, lambda name: name not in mixed, self.ends)
         for variable, writes in self._by_variable().items():
             found |= self.between({variable}, writes, self.by_element, self.ends)
         return found
+
+    def _is_source(self, name: str) -> bool:
+        """Whether a node is a variable, a constant, or a number that is fed."""
+        node = self._view.nodes[name]
+        is_fed = node.op in PLACEHOLDERS and recorded_dimensions(node, 0, -1) == []
+        return is_fed or node.op in VARIABLE_OPS or node.op == "Const"
 
     def _by_variable(self) -> Dict[str, Set[str]]:
         """The writes of each variable."""

@@ -39,7 +39,7 @@ def planned(
     served = [
         loss
         for loss in losses
-        if not _refused(graph, loss, warnings)
+        if not _refused(graph, config, loss, warnings)
         and not _left_in_calls(graph, config, loss, returning, warnings)
     ]
     skips = None
@@ -105,7 +105,9 @@ def _is_of_loss(graph: TrainingGraph, scope: GradientScope) -> bool:
     )
 
 
-def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
+def _refused(
+    graph: TrainingGraph, config: Config, loss: Loss, warnings: List[Dict[str, str]]
+) -> bool:
     """Whether a loss trains in a while loop, where no step can be skipped."""
     inside = (
         next((name for name in loss.nodes if graph.looped(name)), None)
@@ -114,10 +116,11 @@ def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -
     )
     if inside is not None:
         text = (
-            "it trains inside a while loop that does not order its updates: gradients are not"
-            " scaled; parallel_iterations=1, for each loop around it, orders them"
+            "it trains inside a while loop that does not order its updates: gradients are %s;"
+            " parallel_iterations=1, for each loop around it, orders them"
         )
-        warnings.append(warning("GMP110", inside, text))
+        what = "neither scaled nor clipped" if config.clip_norm else "not scaled"
+        warnings.append(warning("GMP110", inside, text % what))
     return inside is not None
 
 

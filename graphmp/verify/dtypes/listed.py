@@ -10,6 +10,7 @@ for, with an `--op_policy` of one's own, or with `--engine_strict`, which repair
    convolution of the forward pass depends on them.
 3. If the rewrite converted: arithmetic of the forward pass on what ops of 1 give, with only such
    arithmetic in between: `loss * weights` ahead of a mean. Results that are bounded end it.
+4. Likewise, ops on no list other than casts, but for all-reduces that were asked for.
 """
 
 from __future__ import annotations
@@ -23,13 +24,22 @@ from graphmp.graph.structure.walk import reached
 from graphmp.once import once
 from graphmp.patterns import matches
 from graphmp.policy.dtypes import HALF, dtype_text
-from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
-from graphmp.policy.policy import Policy
+from graphmp.policy.op_sets import (
+    ARGUMENT,
+    ENTERS,
+    EXITS,
+    MERGES,
+    NEXT_ITERATIONS,
+    RESULT,
+    SWITCHES,
+)
+from graphmp.policy.policy import UNLISTED, Policy
 from graphmp.policy.traits import BOUNDED, BOUNDED_OFF_ZERO, FORGETS_VALUES, LAST_ACTIVATIONS
 from graphmp.verify.sides import Fault, Sides, fetched, keeps_names
 from graphmp.wording import with_article
 
 _LOOPS = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES
+_TYPED_BY_OTHERS = ("Cast", ARGUMENT, RESULT)
 _ENDS = BOUNDED | FORGETS_VALUES | _LOOPS
 
 
@@ -46,7 +56,7 @@ def listed_faults(
     if flags is None or flags.get("op_policy") or flags.get("engine_strict"):
         return
     found = _Listed(sides, flags)
-    for name, dtypes in sorted(sides.became_half.items()):
+    for name, dtypes in sorted({**sides.lists_with_half, **sides.became_half}.items()):
         original = copies.get(name, name)
         if original in sides.before.view.nodes and found.is_kept(original, dtypes[0]):
             text = "is %s, and %s computes in float32 by the policy of this conversion"
@@ -60,6 +70,7 @@ class _Listed:
     def __init__(self, sides: Sides, flags: Mapping[str, Any]):
         self._sides, self._view = sides, sides.before.view
         self._forced = flags.get("force_compute") or ()
+        self._allreduce_half = bool(flags.get("allreduce_half"))
         self._behind: Dict[str, AbstractSet[str]] = {}
         self._starts: Dict[str, AbstractSet[str]] = {}
 
@@ -70,10 +81,21 @@ class _Listed:
         policy = Policy.default(dtype_text(dtype))
         if name in self._behind_denied(dtype_text(dtype)):
             return True
+        if policy.category(op) == UNLISTED and not self._is_open(op):
+            return True
         if op in policy.deny:
             return op != "Sum" or self._is_kept_sum(name, policy, dtype_text(dtype))
         is_last = op in LAST_ACTIVATIONS and name not in self._gradients
         return is_last and not self._sides.before.function and name not in self._ahead
+
+    def _is_open(self, op: str) -> bool:
+        """Whether an op on no list may be half precision: it has the types of what is beside it."""
+        return (
+            op in _TYPED_BY_OTHERS
+            or op in self._sides.before.library
+            or self._allreduce_half
+            or not keeps_names(self._sides.after.meta_graph)
+        )
 
     def _is_kept_sum(self, name: str, policy: Policy, dtype: str) -> bool:
         """Whether a Sum adds something up, or only float32 is before and behind it."""

@@ -7,8 +7,8 @@
    write is to that variable or only variables and constants are used: slots, powers of decay,
    averages, counts. Of counts and constants alone, by any op: rates that fall with the steps.
 5. In arithmetic on counts and constants alone, also where a model reads it: weights that grow with
-   the steps. No half precision leads there. What rounds nothing, such as a minimum, is wrong if its
-   value is cast up again.
+   the steps; in the count of a loop and in what it is compared with. No half precision leads there.
+   What rounds nothing, such as a minimum, is wrong if its value is cast up again.
 
 3 and 4 end at the model: at a matmul or convolution, its consumers, gradient code, and
 multiplications or divisions by a scale; 4 also at the exit of a loop. An average of what a matmul
@@ -35,10 +35,18 @@ from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.order import whole_order
 from graphmp.graph.structure.values import is_one
-from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.view import GraphView, Port
 from graphmp.once import once
-from graphmp.policy.dtypes import FLOAT32, INT32, INT64
-from graphmp.policy.op_sets import READS, RESTORES, SAVES, VARIABLE_OPS
+from graphmp.policy.dtypes import FLOAT32, FLOATS, INT32, INT64
+from graphmp.policy.op_sets import (
+    ENTERS,
+    INEQUALITIES,
+    MERGES,
+    READS,
+    RESTORES,
+    SAVES,
+    VARIABLE_OPS,
+)
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
 from graphmp.verify.sides import Fault, Sides
@@ -162,7 +170,7 @@ class Precision:
         return {
             name
             for name in self._counted
-            if self._before.nodes[name].op in ROUNDS or self._is_cast_up(name)
+            if self._before.nodes[name].op in ROUNDS | INEQUALITIES or self._is_cast_up(name)
         }
 
     def _is_cast_up(self, name: str) -> bool:
@@ -228,15 +236,34 @@ class Precision:
 
 
 def _made_of_counts(sides: Sides) -> Set[str]:
-    """Nodes of the original made of counts, in variables, and constants alone.
+    """Nodes of the original made of counts and constants alone: a rate that falls with the steps.
 
-    A rate that falls with the steps, for example.
+    Counts are in variables, or are variables of loops that nothing else changes.
+    """
+    order = whole_order(sides.before.view)
+    loops = {name for name in order if _is_loop_variable(sides.before.view, name)}
+    while True:  # until no loop variable depends on anything else
+        found = _counted(sides, order, loops)
+        wrong = {name for name in loops if not _reads_counts(sides.before.view, name, found)}
+        if not wrong:
+            return {name for name, is_counted in found.items() if is_counted}
+        loops -= wrong
+
+
+def _counted(
+    sides: Sides, order: Sequence[str], loops: AbstractSet[str]
+) -> Dict[str, Optional[bool]]:
+    """Whether each node is a count, or made of some; None if it is made of constants alone.
+
+    `loops`: the variables of loops that are taken for counts.
     """
     view = sides.before.view
-    found: Dict[str, Optional[bool]] = {}  # None: of constants alone
-    for name in whole_order(view):
+    found: Dict[str, Optional[bool]] = {}
+    for name in order:
         node, ports = view.nodes[name], view.inputs(name)
-        if node.op in VARIABLE_OPS or (
+        if name in loops:
+            found[name] = sides.before.dtype(Port(name, 0)) in (*FLOATS, INT32, INT64)
+        elif node.op in VARIABLE_OPS or (
             node.op in READS and view.nodes[ports[0].node].op in VARIABLE_OPS
         ):
             found[name] = sides.before.dtype(Port(name, 0)) in (INT32, INT64)
@@ -247,4 +274,15 @@ def _made_of_counts(sides: Sides) -> Set[str]:
         else:
             behind = {found.get(port.node, False) for port in ports}
             found[name] = False if False in behind else True if True in behind else None
-    return {name for name, is_counted in found.items() if is_counted}
+    return found
+
+
+def _is_loop_variable(view: GraphView, name: str) -> bool:
+    return view.nodes[name].op in MERGES and any(
+        view.nodes[port.node].op in ENTERS for port in view.inputs(name)
+    )
+
+
+def _reads_counts(view: GraphView, name: str, found: Mapping[str, Optional[bool]]) -> bool:
+    """Whether all inputs of a node are counts or constants."""
+    return all(found[port.node] is not False for port in view.inputs(name))

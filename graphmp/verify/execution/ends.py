@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import FrozenSet
+from typing import AbstractSet, FrozenSet
 
 from graphmp.policy.op_sets import READS
 from graphmp.verify.sides import Sides
@@ -20,6 +20,13 @@ class Ends:
         """Whether a node is only run by what runs another one, too."""
         ends = self.of(name)
         return bool(ends) and ends <= self.of(other)
+
+    def only_with(self, names: AbstractSet[str]) -> AbstractSet[str]:
+        """The nodes that are only run by what runs one of some nodes, too."""
+        every = self._view.nodes.keys()
+        behind = self._view.descendants(names & every)
+        apart = {name for name in every - behind - names if self._is_last(name)}
+        return every - apart - self._view.ancestors(apart)
 
     def _of(self, name: str) -> FrozenSet[str]:
         """The final nodes behind a node, without reads after writes."""

@@ -1,7 +1,8 @@
 """Who reads what is divided by a loss scale, and what isn't.
 
 Each division has a reader, or else its gradient is read while it is scaled. A copy of a gradient
-outside of gradient code, which a program can only fetch, is one of the quotient.
+outside of gradient code, which a program can only fetch, is one of the quotient. Where there is a
+scale, no write takes a gradient in half precision that was never multiplied by one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any, Iterator
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
+from graphmp.policy.op_sets import UPDATE_PREFIXES
+from graphmp.policy.policy import tensor_core_ops
 from graphmp.verify.sides import Fault
 
 # How a flag or the norm of a clip begins, which look at gradients and hand none on.
@@ -48,6 +51,33 @@ def scaled_copies(body: Any) -> Iterator[Fault]:
                 yield Fault(
                     name, "is a gradient that is multiplied by a loss scale, and divided for others"
                 )
+
+
+def unscaled_gradients(body: Any) -> Iterator[Fault]:
+    """Writes of gradients that half-precision gradient code has made of a seed without a scale.
+
+    Gradients that go into a matmul or convolution of the model are what a loss is made of.
+
+    Args:
+        body: the body, from body.py.
+    """
+    sides, divided = body.sides, body.erasure.divisions()
+    if not divided or any(body.called):
+        return
+    view, code = sides.after.view, gradient_nodes(sides.before.view)
+    products = {port.node for port in body.erasure.products()}
+    unscaled = code - products - view.descendants(products, control=False)
+    taken = view.followed(
+        unscaled & sides.became_half.keys(),
+        lambda name: (
+            name in unscaled or (name not in code and view.nodes[name].op not in tensor_core_ops())
+        ),
+    )
+    own = body.ways.reached(divided.keys(), frozenset())
+    for name in sorted(sides.after.state.writes):
+        is_update = name in own or view.nodes[name].op.startswith(UPDATE_PREFIXES)
+        if is_update and name in taken:
+            yield Fault(name, "takes a gradient in half precision that no loss scale multiplies")
 
 
 def _readers(body: Any, port: Port) -> Iterator[str]:

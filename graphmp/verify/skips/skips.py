@@ -21,6 +21,7 @@ from graphmp.graph.shapes.shapes import recorded_dimensions
 from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
+from graphmp.once import once
 from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABLE_OPS
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.sides import Fault
@@ -82,15 +83,25 @@ class Skips:
         self.counts = set(self._counts())
 
     def _counts(self) -> Iterator[bool]:
-        if any("Accumulator" in node.op for node in self._view.nodes.values()):
+        if self._has_accumulators:
             return  # steps are counted there, whatever was asked for
-        state = self._sides.after.state
-        steps = set(state.collected(tf.GraphKeys.GLOBAL_STEP) or ()) | {
-            name for name in self._view.nodes if name.rpartition("/")[2] == "global_step"
-        }
         for name in self._writes:
-            if state.written(name) & steps and name in (*self._flags, *self.counted):
+            if self._counts_steps(name) and name in (*self._flags, *self.counted):
                 yield name in self.counted or name in self._body.gates.counts
+
+    @once
+    def _has_accumulators(self) -> bool:
+        """Whether gradients are pushed into accumulators, whose steps are counted."""
+        return any("Accumulator" in node.op for node in self._view.nodes.values())
+
+    def _counts_steps(self, name: str) -> bool:
+        """Whether a write changes the global step."""
+        state = self._sides.after.state
+        collected = state.collected(tf.GraphKeys.GLOBAL_STEP) or ()
+        return any(
+            each in collected or each.rpartition("/")[2] == "global_step"
+            for each in state.written(name)
+        )
 
     def _is_the_models(self, name: str) -> bool:
         """Whether a write belongs to the original, or replaces one; not to a scale's state."""
@@ -204,7 +215,7 @@ class Skips:
         updates = {name: steps for name, steps in decided.items() if steps}
         updates.update(self._inside)
         follows, takes = followed(self._sides, updates), self._reached(self._sources, _NOTHING)
-        self._look_at_strangers(takes | follows.keys())
+        self._look_at_strangers()
         read_by, state = self._scales_of_readers(updates), self._sides.after.state
         behind = followed(self._sides, updates, out_of_loops=True)
         self.behind_loops += sorted(behind.keys() - follows.keys() - self._flags.keys())
@@ -229,30 +240,40 @@ class Skips:
                     Fault(name, "goes by another flag than the updates that it follows")
                 )
             else:
-                self._ungated(name)
+                self._ungated(name, "follows updates that are skipped, and is not")
+        self._look_at_company(updates.keys())
 
-    def _look_at_strangers(self, of_steps: AbstractSet[str]) -> None:
+    def _look_at_strangers(self) -> None:
         """Writes that go by a scale's flag, and that nothing in the original waits for with a step.
 
-        A function runs all of its writes, whatever waits for them.
-
-        `of_steps`: the writes that take gradients, or follow others that do.
+        The step of a scale takes its gradients. A function runs all of its writes, whatever waits
+        for them.
         """
         if self._sides.before.function:
             return
-        steps = {self._body.erasure.copies.get(name, name) for name in of_steps}
-        view = self._sides.before.view
-        waited = view.ancestors(view.descendants(steps & view.nodes.keys()))
+        copies, view = self._body.erasure.copies, self._sides.before.view
+        going: Dict[str, Set[str]] = {}
         for name in self.gated:
-            flag = self._flags[name]
-            original = self._body.erasure.copies.get(name, name)
-            if (
-                mentioned(flag)
-                and original not in steps
-                and name not in self._inside
-                and original not in waited
-            ):
-                self.faults.append(Fault(name, "goes by the flag of a step that it is no part of"))
+            for scale in mentioned(self._flags[name]):
+                going.setdefault(scale, set()).add(name)
+        for scale, names in going.items():
+            takes = self._reached(self._gradients_of(scale), _NOTHING)
+            steps = {copies.get(name, name) for name in takes.intersection(self._writes)}
+            steps |= {name for name, scales in self._inside.items() if scale in scales}
+            waited = view.ancestors(view.descendants(steps & view.nodes.keys()))
+            for name in sorted(names - self._inside.keys()):
+                if not {name, copies.get(name, name)} & (steps | waited):
+                    self.faults.append(
+                        Fault(name, "goes by the flag of a step that it is no part of")
+                    )
+
+    def _gradients_of(self, scale: str) -> Set[Port]:
+        """The gradients of a scale's step: divided by it, fed, or out of an accumulator."""
+        return {
+            port
+            for port in self._sources
+            if scale in self._body.sources.get(port, frozenset((scale,)))
+        }
 
     def _scales_of_readers(self, updates: Dict[str, FrozenSet[str]]) -> Dict[str, Set[str]]:
         """The scales of the updates that read a variable, directly or through a copy, by variable.
@@ -267,26 +288,52 @@ class Skips:
                     found.setdefault(read.node, set()).update(scales)
         return found
 
-    def _ungated(self, name: str) -> None:
+    def _look_at_company(self, updates: AbstractSet[str]) -> None:
+        """Writes that run before an update or beside it, never without it, and are not skipped."""
+        sides, ends = self._sides, self._body.ends
+        known = sides.after.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
+        if sides.before.function or known is None:
+            return
+        others = {*self._flags, *self.counted, *self._inside, *self.behind_loops}
+        for name in sorted(ends.only_with(updates) & set(self._writes) - others):
+            if sides.after.state.written(name) <= known and any(
+                ends.runs_with(name, other) and self._is_alike(name, other) for other in updates
+            ):
+                self._ungated(name, "runs only with updates that are skipped, and is not")
+
+    def _is_alike(self, name: str, other: str) -> bool:
+        """Whether two nodes of the original are in one loop and on one side of conditionals."""
+        before = self._sides.before
+        return all(
+            found.get(name) == found.get(other) for found in (before.frames, before.conditions)
+        )
+
+    def _ungated(self, name: str, text: str) -> None:
+        """A write that isn't skipped: the global step may count on."""
         node = self._view.nodes[name]
         if kind(node.op) or "Accumulator" in node.op:
             return
         values = [port for port in self._view.inputs(name)[1:] if self._sides.after.is_float(port)]
-        if values:
-            self.faults.append(Fault(name, "follows updates that are skipped, and is not"))
-        else:
+        if not values and (self._counts_steps(name) or self._has_accumulators):
             self.counted.append(name)
+        else:
+            self.faults.append(Fault(name, text))
 
     def _look_at_flags(self) -> None:
-        # a seed's scale may cancel on the way, as in the sign of a gradient: no division then
-        starts = self._sources | self._body.erasure.products()
-        ahead = self._reached(starts, frozenset())
-        sources = {port.node for port in self._sources}
+        """Check that a scale's flag looks at nothing but gradients of its own step."""
+        products = self._body.erasure.products()
         for scale in self._scales.dynamic:
+            own = self._gradients_of(scale.name)
+            # a seed's scale may cancel on the way, as in the sign of a gradient: no division then
+            own |= {port for port, name in products.items() if name == scale.name}
+            ahead, nodes = self._reached(own, frozenset()), {port.node for port in own}
             for port in sorted(scale.checked):
-                if port.node not in ahead and port.node not in sources:
+                if port.node not in ahead and port.node not in nodes:
                     self.faults.append(
-                        Fault(port.node, "is no gradient, and decides on whether a step is skipped")
+                        Fault(
+                            port.node,
+                            "is no gradient of its loss, and decides on whether a step is skipped",
+                        )
                     )
 
 

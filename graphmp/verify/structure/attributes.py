@@ -22,7 +22,8 @@ from graphmp.wording import with_article
 
 HINTS = frozenset(
     ("_class", "_output_shapes", "_has_manual_control_dependencies")
-)  # hints for TensorFlow, and colocation
+)  # hints for TensorFlow, and colocation; shapes may say less
+_SHAPES = "_output_shapes"
 _OF_ARGUMENTS = ("T", "Tin", "Tout", "output_shapes")  # of calls
 _TEMPORARY = re.compile(rb"_temp_[0-9a-f]{32}/part")
 _WIDER = "U"  # of WIDER: the dtype of statistics
@@ -53,8 +54,12 @@ def changed(
         old, new = (
             node.attr[key] if key in node.attr else unset.get(key) for node in (before, after)
         )
+        if key == _SHAPES and old is not None and new is not None and _says_more(old, new):
+            return "is said to have another shape than in the original"
         if key in HINTS or (wider and key == _WIDER and new is not None and new.type == FLOAT32):
             continue
+        if key == "N" and before.op == "AddN":
+            continue  # its terms are compared, however they are grouped
         if old is None or new is None:
             return "has %s attribute %s, in the original %s" % (
                 ("no", key, "it has") if new is None else ("an", key, "none")
@@ -67,18 +72,22 @@ def changed(
 
 
 def strange_attributes(sides: Sides, copies: Container[str]) -> Iterator[Fault]:
-    """Attributes of added nodes that their ops don't have: a kernel's label, a mark for XLA.
+    """Attributes that no op of their kind has: a kernel's label, a mark for XLA.
 
-    Copies of nodes of the original are compared with these.
+    Of added nodes, of those that pass on what another one gives, and of Savers: copies and other
+    nodes of the original are compared with these.
     """
-    for name in sorted(sides.added - sides.more_arguments):
-        node = sides.after.view.nodes[name]
+    before, after = sides.before.view.nodes, sides.after.view.nodes
+    for name in sorted(after.keys() - sides.more_arguments):
+        node, had = after[name], before.get(name)
         definition = sides.after.op_defs.get(node.op)
         if name in copies or definition is None or node.op == RESULT:
             continue
-        known = {each.name for each in definition.attr}
+        if had is not None and not sides.is_moved(name) and node.op != "SaveV2":
+            continue
+        known = {each.name for each in definition.attr} | HINTS
         for key in sorted(node.attr):
-            if key not in known and key not in HINTS:
+            if key not in known and (had is None or had.attr.get(key) != node.attr[key]):
                 text = "has an attribute %s, which %s does not have"
                 yield Fault(name, text % (key, with_article(node.op)))
 
@@ -94,6 +103,19 @@ def without_more(old: tf.AttrValue, new: tf.AttrValue) -> tf.AttrValue:
     kept.list.type.extend(new.list.type[:known])
     kept.list.shape.extend(new.list.shape[:known])
     return kept
+
+
+def _says_more(old: tf.AttrValue, new: tf.AttrValue) -> bool:
+    """Whether shapes contradict others, or are known where those aren't: no feed may fit them."""
+    return any(
+        not has.unknown_rank
+        and (
+            had.unknown_rank
+            or len(had.dim) != len(has.dim)
+            or any(one.size not in (-1, other.size) for one, other in zip(has.dim, had.dim))
+        )
+        for had, has in zip(old.list.shape, new.list.shape)
+    )
 
 
 def _allowed(op: str, old: tf.AttrValue, new: tf.AttrValue) -> bool:

@@ -123,16 +123,15 @@ class Erasure:
             self.calls.update(attributes.functions(before, after))
         if before == after:
             return
-        if before.op == after.op == "AddN" and before.device == after.device:
-            if not self._is_sum(self._after.inputs(name), name):
-                self._sides.fault(name, "does not add up what it does in the original")
-            return
         text = attributes.changed(
             before, after, self._sides.are_calls(before, after), bool(self._called.more(name))
         )
         if text is not None:
             self._sides.fault(name, text)
-        self._inputs(name)
+        if not before.op == after.op == "AddN":
+            self._inputs(name)
+        elif not self._is_sum(self._after.inputs(name), name):
+            self._sides.fault(name, "does not add up what it does in the original")
 
     def _inputs(self, name: str) -> None:
         old, new = self._before.inputs(name), self._after.inputs(name)
@@ -370,10 +369,10 @@ class Erasure:
             if step is not None and step.power < 0
         }
 
-    def products(self) -> Set[Port]:
-        """The outputs that are multiplied by a loss scale, such as scaled seeds."""
+    def products(self) -> Dict[Port, str]:
+        """The outputs that are multiplied by a loss scale, such as scaled seeds, with that."""
         return {
-            Port(name, 0)
+            Port(name, 0): step.scale
             for name, step in self.steps.items()
             if step is not None and step.power > 0
         }
