@@ -72,12 +72,13 @@ def run(args: argparse.Namespace) -> int:
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.gate.reading import read_graph
         from graphmp.graph.edit.mark import read_mark
-        from graphmp.inspect.explanation import as_json
+        from graphmp.inspect.explanation import as_json, refuse_missing_tensor
 
     with progress(2) as begin:
         begin("reading %s" % args.graph)
         graph = read_graph(args.graph, args.tag)
         begin("explaining")
+        refuse_missing_tensor(graph, args.node)
         mark = read_mark(graph)
         answer = _of_original(graph, args) if mark is None else _of_converted(graph, mark, args)
     if args.json:
