@@ -16,9 +16,10 @@ from graphmp.bench.options import CLOCKS, PROCESSOR, WALL
 from graphmp.bench.tune.options import SECONDS, TuneOptions
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
-from graphmp.cli.steps import add_batch_size, add_step_timeout
+from graphmp.cli.steps import MADE_UP, add_batch_size, add_step_timeout
 from graphmp.cli.tables import Line, section, show, write
 from graphmp.cli.terminal import reporter
+from graphmp.cli.together import refuse_idle
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.environment import prepare_training
 from graphmp.errors import GraphmpError
@@ -124,6 +125,8 @@ def _options(args: argparse.Namespace) -> TuneOptions:
             "--batch_size and --seconds: found %d, %g; accepted are numbers above zero"
             % (args.batch_size, args.seconds),
         )
+    if args.data:
+        refuse_idle(args, ["seed"], MADE_UP)
     return TuneOptions(args.data, args.batch_size, args.seed, args.seconds, args.clock)
 
 
