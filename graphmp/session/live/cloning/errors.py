@@ -9,8 +9,8 @@ from graphmp.session.live.cloning.nodes import LiveNodes
 
 _WAITS = (
     "\ngraphmp: what was asked for doesn't read %s as it was built. A step is skipped whole, so"
-    " that one update waits for the gradients of all that one apply_gradients updates: run the whole"
-    " train op, or take a fixed loss scale or none, which skips nothing."
+    " that one update waits for the gradients of all that one apply_gradients updates: run the"
+    " whole train op, or take a fixed loss scale or none, which skips nothing."
 )
 
 
