@@ -10,7 +10,7 @@ import pathlib
 import shlex
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from graphmp.bench.options import CLOCKS, PROCESSOR, WALL
 from graphmp.bench.tune.options import SECONDS, TuneOptions
@@ -29,6 +29,7 @@ from graphmp.wording import labelled, plural
 if TYPE_CHECKING:
     from graphmp.bench.tune.tuned import Tuned
     from graphmp.timings import Ratio
+    from graphmp.tuning.costs import Time
 
 HELP = (
     "time each operation of a training step in float32 and in half precision on this machine, for"
@@ -47,7 +48,7 @@ can't be measured, 2 bad input, 130 interrupted."""
 FLAGS = conversion_flags()
 EVERYDAY = ("output", "data", "batch_size", "compute_dtype", "seconds", "json")
 _INTERRUPTED = 130
-_WIDE = 0.1  # of a speed-up
+_WIDE, _APART = 0.1, 0.02  # of a speed-up
 _OPERATIONS, _FEW = ("float32_operations", "half_operations"), 6  # traced steps of each
 
 
@@ -290,7 +291,23 @@ def _table(found: Tuned, clock: str) -> List[Line]:
         return []
     measured = "measured" if clock == WALL else clock
     lines = section("steps", rows, titles=["", measured, "predicted", "speed-up", ""])
-    return lines + [("note", "  " + line) for line in _doubt(ratios, clock)]
+    told = [*_apart(costs.steps, found), *_doubt(ratios, clock)]
+    return lines + [("note", "  " + line) for line in told]
+
+
+def _apart(steps: Mapping[str, Time], found: Tuned) -> List[str]:
+    """What times and speed-ups are, where the ones don't follow from the others."""
+    for name in ("bytes", "tuned", "regions"):
+        ratio = found.speedup(name)
+        if ratio is None or not {"float32", name} <= set(steps):
+            continue
+        quotient = steps["float32"].nanoseconds / steps[name].nanoseconds
+        if abs(quotient / ratio.value - 1) > _APART:
+            return [
+                "a time is that of the quickest quarter of all steps, a speed-up the mean of the"
+                " rounds' own ratios: other work on the machine sets them apart"
+            ]
+    return []
 
 
 def _remark(found: Tuned, name: str) -> str:
