@@ -238,6 +238,8 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
             "" if costs.complete else "; interrupted before the end",
         ),
     ]
+    if found.batches:
+        yield ["batches", found.batches]
     given_up = [time_ for time_ in costs.steps.values() if math.isinf(time_.high)]
     if given_up:
         text = "float32: the first step in %s takes more than %s, so that no other one was timed"

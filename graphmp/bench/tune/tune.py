@@ -144,6 +144,7 @@ class _Tuner:
         with self._steps.process({**trainings, **whole}) as process:
             self._tell("making batches", None)
             made = self._steps.make_batches(process)
+            self._found.batches = made.in_words
             tensors = self._steps.ask(process, "tensors", FLOAT32, made.path)
             self._traces = Traces(
                 self._conversion.original, half, trainings[FLOAT32].targets, tensors
