@@ -92,5 +92,6 @@ _BY_NAME = "tensorflow.python.training.saving.saveable_object_util:op_list_to_di
 
 
 def _has(entry: Any, variable: tf.Variable) -> bool:
+    """Whether a variable is what is saved, or a part: of a reference variable that is its op."""
     parts = entry if isinstance(entry, (list, tuple)) else [entry]
-    return any(part is variable for part in parts)
+    return any(part.op is variable.op for part in parts)
