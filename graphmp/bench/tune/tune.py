@@ -80,7 +80,7 @@ def tune(
             its step doesn't run, others for data as for an audit.
     """
     found = Tuned()
-    with tempfile.TemporaryDirectory(prefix="graphmp_") as name:
+    with _until_interrupted(found), tempfile.TemporaryDirectory(prefix="graphmp_") as name:
         tuner = _Tuner(conversion, device, options, output, pathlib.Path(name), tell, found)
         with tuner.starter:
             with _until_interrupted(found):
