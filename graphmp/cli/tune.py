@@ -29,7 +29,6 @@ from graphmp.wording import labelled, plural
 if TYPE_CHECKING:
     from graphmp.bench.tune.tuned import Tuned
     from graphmp.timings import Ratio
-    from graphmp.tuning.costs import Time
 
 HELP = (
     "time each operation of a training step in float32 and in half precision on this machine, for"
@@ -297,8 +296,13 @@ def _table(found: Tuned, clock: str) -> List[Line]:
     return lines + [("note", "  " + line) for line in told]
 
 
-def _apart(steps: Mapping[str, Time], found: Tuned) -> List[str]:
-    """What times and speed-ups are, where the ones don't follow from the others."""
+def _apart(steps: Mapping[str, Any], found: Tuned) -> List[str]:
+    """A line on times and speed-ups, where the ones don't follow from the others.
+
+    Args:
+        steps: the time of a step by name.
+        found: has the speed-ups.
+    """
     for name in ("bytes", "tuned", "regions"):
         ratio = found.speedup(name)
         if ratio is None or not {"float32", name} <= set(steps):

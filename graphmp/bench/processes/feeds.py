@@ -39,7 +39,7 @@ class BatchFile(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """What batches of several sizes mean; empty for batches of one."""
+        """A line on batches of several sizes; empty for batches of one."""
         text = "the batches of --data have sizes %s: times are of all of them, not of %d alone"
         return text % (", ".join(map(str, self.sizes)), self.sizes[0]) if self.sizes else ""
 
