@@ -186,7 +186,7 @@ def test_one_update_of_a_joint_step(scale):
                     session.run(update, {feeds[0]: X})
                 with pytest.raises(tf.errors.InvalidArgumentError) as raised:
                     session.run(losses[1])
-                assert "graphmp" not in str(raised.value)
+                assert "as it was built" not in str(raised.value)
             else:
                 session.run(update, {feeds[0]: X})
 
