@@ -240,8 +240,8 @@ CODES = {
     ),
     "GMP121": Code(
         0,
-        "An option changes nothing: a rule matches nothing in the graph, or a flag tells how a loss"
-        " scale adapts that doesn't.",
+        "An option changes nothing: a rule matches nothing in the graph, or a flag is about a"
+        " dynamic loss scale, half precision or all-reduces where there are none.",
         "Correct its spelling, or take it out: `graphmp inspect GRAPH` names nodes and ops.",
     ),
     "GMP122": Code(

@@ -308,8 +308,9 @@ def _about_costs(tuned: Optional[Conversion]) -> List[str]:
 
 def _about_sizes(made: Sequence[BatchFile], options: BenchOptions) -> List[str]:
     """Remarks on batches that don't fit."""
-    if not _are_fixed(made, options):
-        return []
+    varied = [each.in_words for each in made if each.sizes]
+    if varied or not _are_fixed(made, options):
+        return varied
     asked = ",".join(map(str, options.batch_sizes))
     if made[0].batch_size is None:
         return [

@@ -20,9 +20,10 @@ from graphmp.bench.options import SECONDS, BenchOptions
 from graphmp.cli.benched import present
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
-from graphmp.cli.steps import add_step_timeout
+from graphmp.cli.steps import MADE_UP, add_step_timeout
 from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import progress, reporter
+from graphmp.cli.together import refuse_idle
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.environment import prepare_training
@@ -54,6 +55,7 @@ there is no GPU with Tensor Cores."""
 FLAGS = conversion_flags()
 EVERYDAY = ("batch_sizes", "data", "compute_dtype", "plot", "memory_limit", "json")
 
+_OF_TIMES = ("steps", "warmup", "rounds", "seconds", "plot", "format")
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|kB|MB|GB)")
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
@@ -163,6 +165,12 @@ def _options(args: argparse.Namespace) -> BenchOptions:
             raise GraphmpError(
                 "GMP002", "--%s=%g: accepted are numbers above zero" % (name, number)
             )
+    if args.data:
+        refuse_idle(args, ["seed"], MADE_UP)
+    if args.json:
+        refuse_idle(args, ["format"], "without --json")
+    if args.verify_tensor_cores:
+        refuse_idle(args, _OF_TIMES, "without --verify_tensor_cores")
     given = {name: number for name, number in numbers.items() if number is not None}
     return BenchOptions(
         args.data,

@@ -12,6 +12,7 @@ from absl import logging
 from graphmp.cli.reports import read_report, report_beside
 from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import progress
+from graphmp.cli.together import refuse_idle
 from graphmp.conversion.contents import REPORT
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import BAD_INPUT, GraphmpError
@@ -137,6 +138,10 @@ def _check_usage(args: argparse.Namespace) -> None:
         raise GraphmpError(
             "GMP001", "--format=dot and --node=NAME go together: one node's neighbourhood is drawn"
         )
+    if args.format != "dot":
+        refuse_idle(args, ["depth"], "with --format=dot")
+    if args.format not in ("text", "markdown"):
+        refuse_idle(args, ["all"], "with --format=text or markdown")
     if args.depth < 1:
         raise GraphmpError("GMP001", "--depth=%d: accepted is 1 or more" % args.depth)
 
@@ -168,10 +173,10 @@ def _rendered(diff: Diff, args: argparse.Namespace) -> str:
 
 
 def _print_text(diff: Diff, args: argparse.Namespace) -> None:
-    """All lines, in colour on a terminal; with --check only the decisive ones."""
+    """The lines, in colour on a terminal; with --check, but without --all, the decisive ones."""
     from graphmp.compare.render.text import check_lines, lines
 
-    found = check_lines(diff) if args.check else lines(diff, args.all)
+    found = check_lines(diff) if args.check and not args.all else lines(diff, args.all)
     verdict = [
         ("blank", ""),
         *((kind, labelled("check", text)) for kind, text in _verdict(diff, args)),

@@ -17,6 +17,7 @@ from graphmp.cli.reports import report_beside
 from graphmp.cli.sources import add_tag
 from graphmp.cli.tables import Line, section, show
 from graphmp.cli.terminal import progress
+from graphmp.cli.together import refuse_idle
 from graphmp.config import Config
 from graphmp.conversion.contents import ORIGINAL
 from graphmp.conversion.quiet import quiet_stderr
@@ -72,12 +73,13 @@ def run(args: argparse.Namespace) -> int:
     with quiet_stderr():  # suppress TensorFlow's messages while it is imported
         from graphmp.gate.reading import read_graph
         from graphmp.graph.edit.mark import read_mark
-        from graphmp.inspect.explanation import as_json
+        from graphmp.inspect.explanation import as_json, refuse_missing_tensor
 
     with progress(2) as begin:
         begin("reading %s" % args.graph)
         graph = read_graph(args.graph, args.tag)
         begin("explaining")
+        refuse_missing_tensor(graph, args.node)
         mark = read_mark(graph)
         answer = _of_original(graph, args) if mark is None else _of_converted(graph, mark, args)
     if args.json:
@@ -96,6 +98,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _code(args: argparse.Namespace) -> int:
     """Print a row of the table of codes."""
+    refuse_idle(args, ["tag"], "with a graph")
+    if _given():
+        text = "%s: accepted only with a graph; a code takes no flags of a conversion"
+        raise GraphmpError("GMP002", text % ", ".join(_given()))
     name = args.graph.upper()
     code = CODES.get(name)
     if code is None and not _CODE.match(name):
@@ -256,14 +262,18 @@ def _beside(
     return Answer(found, notes, _next(found, args.graph, original, config.flagfile_lines()))
 
 
+def _given() -> List[str]:
+    """The conversion flags on the command line."""
+    return sorted("--%s" % name for name in FLAGS if FLAGS[name].present)
+
+
 def _refuse_flags(path: str) -> None:
-    given = ["--%s" % name for name in FLAGS if FLAGS[name].present]
-    if given:
+    if _given():
         text = (
             "%s: %s is a converted graph, explained by the flags of its conversion; give the"
             " original to try others"
         )
-        raise GraphmpError("GMP002", text % (", ".join(sorted(given)), path))
+        raise GraphmpError("GMP002", text % (", ".join(_given()), path))
 
 
 def _report(graph: str) -> Optional[Dict[str, Any]]:

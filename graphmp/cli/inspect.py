@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
         from graphmp.inspect.overview import inspect
         from graphmp.policy import policy as policies
 
+    inspect_memory.check(args)
     config = Config.make(**options_of(FLAGS))
     policy = policies.load(config.compute_dtype, config.op_policy)
     if args.policy:
@@ -86,7 +87,6 @@ def run(args: argparse.Namespace) -> int:
         raise GraphmpError(
             "GMP001", "graphmp inspect: GRAPH is missing; see `graphmp inspect --help`"
         )
-    inspect_memory.check(args)
     if args.cost:
         return inspect_cost.run(args, config, policy)
     if args.memory:

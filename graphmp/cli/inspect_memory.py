@@ -10,6 +10,7 @@ from graphmp.cli.inspected import convert_or_explain, end, head, like, note
 from graphmp.cli.steps import add_step_timeout
 from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
+from graphmp.cli.together import refuse_idle
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
@@ -71,14 +72,14 @@ def check(args: argparse.Namespace) -> None:
         raise GraphmpError(
             "GMP002", "--batch_size=%d: accepted are numbers above zero" % args.batch_size
         )
-    if args.measure and not args.memory:
-        raise GraphmpError("GMP002", "--measure: accepted together with --memory alone")
-    if args.batch_size and not (args.memory or args.wire):
+    if not args.memory:
+        refuse_idle(args, ["measure"], "with --memory")
+    if not (args.memory or args.wire):
+        refuse_idle(args, ["batch_size"], "with --memory or --wire")
+    if sum([args.cost, args.memory, args.policy, args.wire]) > 1:
         raise GraphmpError(
-            "GMP002", "--batch_size: accepted together with --memory or --wire alone"
+            "GMP002", "--cost, --memory, --policy and --wire: accepted is one of them"
         )
-    if sum([args.cost, args.memory, args.wire]) > 1:
-        raise GraphmpError("GMP002", "--cost, --memory and --wire: accepted is one of them")
 
 
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:

@@ -27,6 +27,7 @@ import graphmp
 from graphmp import legacy
 from graphmp.cli import children
 from graphmp.cli.announced import announced
+from graphmp.cli.children.started import Started
 from graphmp.cli.closing import Closing
 from graphmp.compare.api import compare
 from graphmp.config import Config
@@ -78,6 +79,7 @@ class Run(Observer):
         self._as_version_1 = False
         self._raised = False
         self._closing = Closing(_WORDS)
+        self._started = Started()
         self._by_hand: Dict[int, Fate] = {}  # of graphs that train by gradients of their own
         self._left: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs that the decorator converted
         self._reports = 0
@@ -103,6 +105,8 @@ class Run(Observer):
         self.listen()
         sessions.install(self._closing.ran)
         sessions.before_close(self._note)
+        if not self._spec["children"]:
+            self._started.listen()
         atexit.register(self.end)
 
     def listen(self) -> None:
@@ -216,6 +220,8 @@ class Run(Observer):
             self._say(text)
         if not trained and not by_hand and not self._left and not self._written.eagerly:
             self._say_that_nothing_was_trained()
+        if self._started.in_words():
+            self._say(self._started.in_words())
 
     def _say_that_nothing_was_trained(self) -> None:
         why = unfit.why_nothing_trained(

@@ -13,6 +13,7 @@ from absl import app, flags
 
 from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run, tune, verify
 from graphmp.cli.parser import build_parser, split_script_arguments
+from graphmp.cli.sources import takes_python
 from graphmp.cli.supervised import supervise
 from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.glass import behind_glass
@@ -55,6 +56,9 @@ def run_command(argv: List[str], supervised: bool = False) -> int:
             return BAD_INPUT
         verbose = args.verbosity > 0
         args.script_arguments = script_arguments
+        if script_arguments and not takes_python(args):
+            text = "%s: what stands behind `--` is a Python file's command line; there is none here"
+            raise GraphmpError("GMP001", text % " ".join(["--", *script_arguments]))
         if args.command == "run":  # the script's sessions have threads
             return int(args.run(args))
         with behind_glass(), limited_runs(getattr(args, "step_timeout", SECONDS), supervised):

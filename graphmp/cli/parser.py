@@ -131,7 +131,7 @@ def build_parser(commands: Dict[str, ModuleType], version: str) -> Parser:
         )
         module.add_arguments(subparser)
         subparser.everyday = getattr(module, "EVERYDAY", ())
-        subparser.set_defaults(run=module.run)
+        subparser.set_defaults(run=module.run, default=subparser.get_default)
     return parser
 
 

@@ -7,12 +7,15 @@ import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from graphmp.cli.misplaced import misplaced
-from graphmp.conversion.source import LEGACY_IMPORTS
+from graphmp.cli.together import refuse_idle
+from graphmp.conversion.source import LEGACY_IMPORTS, names_a_graph
 from graphmp.time_limit import SCRIPT_SECONDS
 from graphmp.wording import printable
 
 if TYPE_CHECKING:
     from graphmp.conversion.conversion import Conversion
+
+_OF_FILES = ("input", "arg", "legacy_imports")
 
 
 def add_tag(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +86,11 @@ def source_files(args: argparse.Namespace) -> List[str]:
     return _files_of(args.source)
 
 
+def takes_python(args: argparse.Namespace) -> bool:
+    """Whether a command has a SOURCE that is run as a Python file."""
+    return hasattr(args, "source") and not names_a_graph(args.source, args.python)
+
+
 def input_files(args: argparse.Namespace, options: Dict[str, Any]) -> List[str]:
     """Names of all files that a command with SOURCE and --data reads; some may be empty.
 
@@ -110,6 +118,8 @@ def convert_source(
     """
     from graphmp.conversion.convert import convert
 
+    if not takes_python(args):
+        refuse_idle(args, _OF_FILES, "with a Python file")
     script = args.source if args.source.endswith(".py") else args.source.rpartition(":")[0]
     for note in misplaced(
         script, args.script_arguments, [*options, "legacy_imports"], "before `--`"

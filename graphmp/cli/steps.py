@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 
 from graphmp.audit.options import ARITHMETIC, AuditOptions
+from graphmp.cli.together import refuse_idle
 from graphmp.errors import GraphmpError
 from graphmp.time_limit import LONGEST, SECONDS
 
 STEPS = 5  # of a verification
 TOLERANCE = 0.1
+MADE_UP = "with made-up batches"
 
 
 def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note: str = "") -> None:
@@ -113,6 +115,8 @@ def options_of_steps(args: argparse.Namespace) -> AuditOptions:
             "--steps, --batch_size and --tolerance: found %d, %d, %g; accepted are numbers above"
             " zero" % (args.steps, args.batch_size, args.tolerance),
         )
+    if args.data:
+        refuse_idle(args, ["seed"], MADE_UP)
     return AuditOptions(
         args.data, args.steps, args.batch_size, args.seed, args.checkpoint, args.arithmetic
     )

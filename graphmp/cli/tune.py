@@ -10,15 +10,16 @@ import pathlib
 import shlex
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from graphmp.bench.options import CLOCKS, PROCESSOR, WALL
 from graphmp.bench.tune.options import SECONDS, TuneOptions
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, input_files, say_what_is_amiss
-from graphmp.cli.steps import add_batch_size, add_step_timeout
+from graphmp.cli.steps import MADE_UP, add_batch_size, add_step_timeout
 from graphmp.cli.tables import Line, section, show, write
 from graphmp.cli.terminal import reporter
+from graphmp.cli.together import refuse_idle
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.environment import prepare_training
 from graphmp.errors import GraphmpError
@@ -46,7 +47,7 @@ can't be measured, 2 bad input, 130 interrupted."""
 FLAGS = conversion_flags()
 EVERYDAY = ("output", "data", "batch_size", "compute_dtype", "seconds", "json")
 _INTERRUPTED = 130
-_WIDE = 0.1  # of a speed-up
+_WIDE, _APART = 0.1, 0.02  # of a speed-up
 _OPERATIONS, _FEW = ("float32_operations", "half_operations"), 6  # traced steps of each
 
 
@@ -124,6 +125,8 @@ def _options(args: argparse.Namespace) -> TuneOptions:
             "--batch_size and --seconds: found %d, %g; accepted are numbers above zero"
             % (args.batch_size, args.seconds),
         )
+    if args.data:
+        refuse_idle(args, ["seed"], MADE_UP)
     return TuneOptions(args.data, args.batch_size, args.seed, args.seconds, args.clock)
 
 
@@ -234,6 +237,8 @@ def _rows(found: Tuned) -> Iterator[List[str]]:
             "" if costs.complete else "; interrupted before the end",
         ),
     ]
+    if found.batches:
+        yield ["batches", found.batches]
     given_up = [time_ for time_ in costs.steps.values() if math.isinf(time_.high)]
     if given_up:
         text = "float32: the first step in %s takes more than %s, so that no other one was timed"
@@ -287,7 +292,28 @@ def _table(found: Tuned, clock: str) -> List[Line]:
         return []
     measured = "measured" if clock == WALL else clock
     lines = section("steps", rows, titles=["", measured, "predicted", "speed-up", ""])
-    return lines + [("note", "  " + line) for line in _doubt(ratios, clock)]
+    told = [*_apart(costs.steps, found), *_doubt(ratios, clock)]
+    return lines + [("note", "  " + line) for line in told]
+
+
+def _apart(steps: Mapping[str, Any], found: Tuned) -> List[str]:
+    """A line on times and speed-ups, where the ones don't follow from the others.
+
+    Args:
+        steps: the time of a step by name.
+        found: has the speed-ups.
+    """
+    for name in ("bytes", "tuned", "regions"):
+        ratio = found.speedup(name)
+        if ratio is None or not {"float32", name} <= set(steps):
+            continue
+        quotient = steps["float32"].nanoseconds / steps[name].nanoseconds
+        if abs(quotient / ratio.value - 1) > _APART:
+            return [
+                "a time is that of the quickest quarter of all steps, a speed-up the mean of the"
+                " rounds' own ratios: other work on the machine sets them apart"
+            ]
+    return []
 
 
 def _remark(found: Tuned, name: str) -> str:

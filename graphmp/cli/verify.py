@@ -16,6 +16,7 @@ from graphmp.cli.reports import report_beside
 from graphmp.cli.steps import STEPS, add_steps, options_of_steps
 from graphmp.cli.tables import Line, show
 from graphmp.cli.terminal import progress
+from graphmp.cli.together import refuse_idle
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
@@ -41,6 +42,7 @@ audit. Exit status: 0 if every claim is proved, 1 if one failed or could not be 
 trouble."""
 SCHEMA = "graphmp.verify/1"
 _MOST_NODES = 5
+_OF_RUNS = ("steps", "batch_size", "seed", "checkpoint", "arithmetic", "tolerance")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
         )
     options = options_of_steps(args)
     runs = args.random_data or bool(args.data)
+    if not runs:
+        refuse_idle(args, _OF_RUNS, "with --data or --random_data")
     found = report_beside(args.converted) if runs else None
     report = found if found and "losses" in found else None
     with progress(7 if runs else 3) as begin:

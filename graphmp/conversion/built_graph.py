@@ -27,9 +27,22 @@ class Identity(NamedTuple):
 
 
 def convert_graph(
-    original: StoredMetaGraph, identity: Identity, config: Config, stages: Stages, flags: List[str]
+    original: StoredMetaGraph,
+    identity: Identity,
+    config: Config,
+    stages: Stages,
+    flags: List[str],
+    proves: bool = True,
 ) -> Conversion:
     """Rewrite a graph.
+
+    Args:
+        original: the graph.
+        identity: for the report.
+        config: the options.
+        stages: are told what is done.
+        flags: lines of a flagfile that repeats the conversion.
+        proves: whether the report has the proof.
 
     Raises:
         GraphmpError: as `graphmp.rewrite.pipeline.rewrite`; GMP014 if a variable would change.
@@ -45,7 +58,7 @@ def convert_graph(
             give_back(2)  # the rewrite's graphs: the proof takes as much memory again
     with stages.stage("report", "comparing the graphs"), original.held(), done.converted.held():
         check_variables(original, done.converted)
-        diff = compare(original, done.converted)
+        diff = compare(original, done.converted, prove=proves)
         name, digest, reason = identity
         report = make_report(
             original,

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import parse, serialize
+from graphmp.graph.structure.view import parse_input
 from graphmp.tf_hooks import internals
 
 _MESSAGES = {
@@ -29,8 +30,24 @@ def exported(graph: tf.Graph) -> tf.MetaGraphDef:
     """
     with graph.as_default():
         meta_graph = tf.train.export_meta_graph(graph=graph)
+    _drop_ops_of_functions(meta_graph)
     make_canonical(meta_graph)
     return meta_graph
+
+
+def _drop_ops_of_functions(meta_graph: tf.MetaGraphDef) -> None:
+    """Remove from collections what isn't in the graph, which no TensorFlow imports.
+
+    A train op that is made in a branch or a loop of TensorFlow 2 is in the graph of a function.
+    """
+    names = {node.name for node in meta_graph.graph_def.node}
+    for key in list(meta_graph.collection_def):
+        listed = meta_graph.collection_def[key].node_list.value
+        kept = [text for text in listed if parse_input(text).node in names]
+        if listed and not kept:
+            del meta_graph.collection_def[key]
+        elif len(kept) < len(listed):
+            listed[:] = kept
 
 
 def make_canonical(meta_graph: tf.MetaGraphDef) -> None:

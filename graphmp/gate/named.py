@@ -18,7 +18,7 @@ _FIELDS = {
     "VariableDef": ("variable_name", "initializer_name", "snapshot_name"),
     "WhileContextDef": ("pivot_name", "pivot_for_pred_name", "pivot_for_body_name"),
 }
-_CURE = "remove the collection, or " + RE_EXPORT
+_CURE = "remove the collection, by graph.clear_collection, and " + RE_EXPORT
 
 
 def check_collections(meta_graph: Any, view: GraphView, outputs: Outputs) -> None:

@@ -23,7 +23,7 @@ from graphmp.policy.reason import VARIABLE, Reason
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks import bodies
-from graphmp.tf_hooks.op_defs import OpDefs
+from graphmp.tf_hooks.op_defs import OpDefs, refuse_missing_output
 from graphmp.wording import nearest
 
 # The meaning of an inserted node, by its op.
@@ -119,6 +119,22 @@ def explain(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, name: s
     if config.compute_dtype == "float32":
         return _unpainted(meta_graph, name)
     return _Explainer(meta_graph, config, policy).explain(name)
+
+
+def refuse_missing_tensor(meta_graph: tf.MetaGraphDef, name: str) -> None:
+    """Refuse the name of a tensor that its node, in the graph or in a function, doesn't have.
+
+    Raises:
+        GraphmpError: GMP002.
+    """
+    path, op_defs = named(name), OpDefs(meta_graph)
+    for body, nodes in [
+        ("", meta_graph.graph_def.node),
+        *((f.signature.name, f.node_def) for f in meta_graph.graph_def.library.function),
+    ]:
+        for node in nodes:
+            if in_body(body, node.name) == path:
+                refuse_missing_output("tensor %s" % name, name, op_defs.signature(node))
 
 
 def _unpainted(meta_graph: tf.MetaGraphDef, name: str) -> Explanation:

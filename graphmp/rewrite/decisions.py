@@ -218,7 +218,7 @@ def _fetched(problem: Problem, graph: TypedGraph, allow: AbstractSet[str]) -> Di
         outputs = {
             name for name, node in nodes.items() if name not in ahead and node.op not in allow
         }
-        found = pins.fetched_nodes(problem.meta_graph, problem.config, nodes.keys(), outputs)
+        found = pins.fetched_nodes(problem.meta_graph, problem.config, graph, outputs)
     plan = problem.plan_here
     inside = problem.plan.float32_inside.get(problem.body.name, {})
     for name, reason in (plan.float32 if plan is not None else inside).items():

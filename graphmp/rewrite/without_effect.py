@@ -1,4 +1,7 @@
-"""Options that change nothing: rules that match nothing, mostly typos, and idle scale flags."""
+"""Options that change nothing: rules that match nothing, mostly typos, and idle flags.
+
+Idle are those of a dynamic loss scale or of half precision where there is none.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from graphmp.config import Config, in_words
 from graphmp.errors import warning
 from graphmp.patterns import limited_time, pattern
 from graphmp.policy.policy import op_rules
+from graphmp.scaling.losses.allreduce import is_reduce
 from graphmp.tf_hooks.internals import is_op
 
 _NODE_RULES = ("keep_float32", "force_compute")
@@ -20,21 +24,27 @@ _OF_DYNAMIC = (
     "loss_scale_min",
     "count_skipped_steps",
 )
+_NO_REDUCE = "--allreduce_half changes nothing: the graph has no all-reduce"
+_OF_HALF = ("keep_float32", "force_compute", "op_policy", "ranges", "costs", "allreduce_half")
 
 
 def without_effect(config: Config, nodes: Iterable[Tuple[str, str]]) -> List[Dict[str, str]]:
-    """Warnings GMP121, one for each rule, and one for each flag of a dynamic scale without one.
+    """Warnings GMP121, one for each rule, and one for each flag without what it is about.
 
     Args:
         config: the options: --keep_float32, --force_compute, the lines of --op_policy, the scale's.
         nodes: name and op type of the graph's nodes, those of functions included.
     """
-    patterns, op_lines = list(_patterns(config)), list(op_rules(config.op_policy))
     idle = list(_of_no_scale(config))
-    if not patterns and not op_lines:
+    if config.compute_dtype == "float32":
+        return idle + list(_of_no_half(config))
+    patterns, op_lines = list(_patterns(config)), list(op_rules(config.op_policy))
+    if not patterns and not op_lines and not config.allreduce_half:
         return idle
     listed = list(nodes)
     names, ops = {name for name, _ in listed}, {op for _, op in listed}
+    if config.allreduce_half and not any(map(is_reduce, ops)):
+        idle.append(warning("GMP121", "", _NO_REDUCE))
     with limited_time():
         rows = [
             _no_node(rule) for rule, text in patterns if not any(map(pattern(text).search, names))
@@ -52,6 +62,15 @@ def _of_no_scale(config: Config) -> Iterator[Dict[str, str]]:
         if value != getattr(Config, name):
             text = "%s changes nothing: the loss scale is %s; --loss_scale=dynamic adapts it"
             yield warning("GMP121", "", text % (in_words(name, value), scale))
+
+
+def _of_no_half(config: Config) -> Iterator[Dict[str, str]]:
+    """Options about half precision, where there is none."""
+    given = config.as_flags()
+    for name in _OF_HALF:
+        if given.get(name):
+            text = "%s changes nothing: --compute_dtype=float32 computes nothing in half precision"
+            yield warning("GMP121", "", text % in_words(name, given[name]))
 
 
 def _patterns(config: Config) -> Iterator[Tuple[str, str]]:

@@ -6,12 +6,16 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.errors import GraphmpError
+from graphmp.graph.structure.view import parse_input
 from graphmp.policy.dtypes import FLOAT32, INVALID
 from graphmp.tf_hooks.op_definitions import defaults, op_definitions
 
 # Ops whose later version keeps statistics in float32 (attribute U) while data is half: their types
 # are those of that version.
 WIDER = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
+
+_MOST_OUTPUTS = 3  # that a message names
 
 
 class PortType(NamedTuple):
@@ -46,6 +50,28 @@ class Signature(NamedTuple):
     def output(self, number: int) -> PortType:
         """The type of an output; `UNKNOWN` if there is none of this number."""
         return self.outputs[number] if 0 <= number < len(self.outputs) else UNKNOWN
+
+
+def refuse_missing_output(said: str, text: str, signature: Optional[Signature]) -> None:
+    """Refuse a tensor whose node has no output of its number.
+
+    Args:
+        said: the option or argument that names the tensor, as the message repeats it.
+        text: a node, a tensor or a control input.
+        signature: the node's; None if unknown, then nothing is refused.
+
+    Raises:
+        GraphmpError: GMP002 for a number behind the node's last output.
+    """
+    port = parse_input(text.lstrip("^"))
+    if signature is None or port.node == text.lstrip("^") or port.output < len(signature.outputs):
+        return
+    outputs = ["%s:%d" % (port.node, index) for index in range(len(signature.outputs))]
+    raise GraphmpError(
+        "GMP002",
+        "%s: the node has no such output; accepted are %s"
+        % (said, ", ".join([port.node, *outputs[:_MOST_OUTPUTS]])),
+    )
 
 
 class OpDefs:

@@ -582,6 +582,14 @@ def test_a_graph_that_would_be_left_says_so(tmp_path, monkeypatch, capsys):
             "GMP002: node gradients/FusedBatchNrm: the graph has no such node; closest: ",
         ),
         (["model.meta", "qqqqqq"], "GMP002: node qqqqqq: the graph has no such node"),
+        (
+            ["model.meta", "exp:7"],
+            "GMP002: tensor exp:7: the node has no such output; accepted are exp, exp:0",
+        ),
+        (
+            ["out/converted.meta", "dense_graphmp_float16:1"],
+            "GMP002: tensor dense_graphmp_float16:1: the node has no such output",
+        ),
         (["gone.meta", "dense"], "GMP003: gone.meta"),
         (["model.meta", "dense", "--loss_scale=much"], "GMP002: --loss_scale=much"),
         (["GMP999"], "GMP002: explain GMP999: no such code; accepted are GMP001 to GMP1"),

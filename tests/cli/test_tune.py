@@ -18,12 +18,12 @@ from graphmp.bench.processes.processes import Trouble
 from graphmp.bench.tune import measure, steps
 from graphmp.bench.tune.tuned import Tuned
 from graphmp.cli import terminal
-from graphmp.cli.tune import _doubt, _remark
+from graphmp.cli.tune import _apart, _doubt, _remark
 from graphmp.conversion.source import names_a_graph
 from graphmp.graph.io.messages import serialize
 from graphmp.timings import Ratio
 from graphmp.tuning import files
-from graphmp.tuning.costs import HALF, Machine
+from graphmp.tuning.costs import HALF, Machine, Time
 from tests.support.bench_command import SHORT, TF1
 from tests.support.benches import Local
 from tests.support.classifiers import classifier
@@ -67,6 +67,17 @@ def test_speed_ups_that_vary_are_doubted():
     assert "within 50% only" in _doubt([steady, wide], WALL)[0]
     assert _doubt([wide], WALL)[0].endswith(" or by --clock=processor")
     assert _doubt([wide], PROCESSOR)[0].endswith(" or with more --seconds")
+
+
+@pytest.mark.unit
+def test_times_and_speed_ups_that_come_apart_are_explained():
+    found, names = Tuned(), ("float32", "bytes")
+    found.rounds = {"float32": [[2.0], [2.0], [8.0]], "bytes": [[1.0], [4.0], [1.0]]}
+    alike = {name: Time(1e9 * least, 0, 0, 1) for name, least in zip(names, (2.0, 1.0))}
+    assert _apart(alike, found) == []
+    (line,) = _apart(dict(alike, bytes=Time(4e9, 0, 0, 1)), found)
+    assert line.startswith("a time is that of the quickest quarter")
+    assert _apart({}, found) == []
 
 
 @pytest.mark.unit

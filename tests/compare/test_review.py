@@ -340,3 +340,12 @@ def test_a_loss_that_graphmp_doesnt_clip_has_no_clip_of_graphmps(row, said):
     loss = summary._loss(row)
     found = types.SimpleNamespace(reported=types.SimpleNamespace(clip_norm=2.0))
     assert words._clip(loss, None, found) == said
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("scale", ["library/f/graphmp/loss_scale/current", ""])
+def test_the_scale_of_a_loss_in_a_function_is_named(scale):
+    loss = summary._loss({"gradient_scope": "library/f/gradients", "scale": scale, "calls": ["f"]})
+    found = types.SimpleNamespace(reported=types.SimpleNamespace(clip_norm=None))
+    said = "scale by %s;" % scale if scale else "scale none;"
+    assert said in words._loss(loss, None, found)

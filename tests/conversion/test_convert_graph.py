@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 import graphmp as package
 from graphmp.conversion import python_file
 from graphmp.conversion.conversion import FILES
+from graphmp.conversion.export import exported
 from graphmp.errors import GraphmpError
 from graphmp.gate.reading import read_graph
 from graphmp.graph.io.messages import serialize
@@ -25,6 +26,7 @@ from graphmp.report import facts
 from graphmp.verify import FAILED
 from tests.support import scripts
 from tests.support.commands import graphmp, refused
+from tests.support.control_flow import control_flow
 from tests.support.corpus import recorded
 from tests.support.places import ROOT
 
@@ -103,6 +105,28 @@ def test_a_live_graph(graph):
     assert (
         result.report["source"] == "<tf.Graph>" and result.report["coverage"]["converted_ops"] == 9
     )
+
+
+@pytest.mark.unit
+def test_a_train_op_in_a_branch_is_no_entry_of_a_collection():
+    """TensorFlow lists it in the graph's collection, and imports no graph with that entry."""
+    with tf.Graph().as_default() as graph, control_flow(functions=True):
+        x = tf.placeholder(tf.float32, [4, 8])
+        w = tf.get_variable("w", [8, 8], use_resource=True)
+
+        def train():
+            loss = tf.nn.l2_loss(tf.matmul(x, w))
+            with tf.control_dependencies([tf.train.GradientDescentOptimizer(0.1).minimize(loss)]):
+                return tf.identity(loss)
+
+        tf.cond(tf.placeholder(tf.bool, []), train, lambda: tf.constant(0.0), name="branch")
+        assert graph.get_collection("train_op")
+        before, after = exported(graph), package.convert(graph)
+        assert "train_op" not in before.collection_def
+        with tf.Graph().as_default() as other:
+            tf.add_to_collection("train_op", tf.no_op("here"))
+        assert exported(other).collection_def["train_op"].node_list.value == ["here"]
+    assert after.report["losses"][0]["gated"]
 
 
 @pytest.mark.unit

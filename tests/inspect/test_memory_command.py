@@ -97,14 +97,14 @@ def test_a_graph_without_training_has_a_peak_alone(folder, capsys):
             ["model.meta", "--memory", "--batch_size=-1"],
             "GMP002: --batch_size=-1: accepted are numbers above zero",
         ),
-        (["model.meta", "--measure"], "GMP002: --measure: accepted together with --memory alone"),
+        (["model.meta", "--measure"], "GMP002: --measure: accepted only with --memory"),
         (
             ["model.meta", "--batch_size=8"],
-            "GMP002: --batch_size: accepted together with --memory or --wire alone",
+            "GMP002: --batch_size: accepted only with --memory or --wire",
         ),
         (
             ["model.meta", "--memory", "--wire"],
-            "GMP002: --cost, --memory and --wire: accepted is one of them",
+            "GMP002: --cost, --memory, --policy and --wire: accepted is one of them",
         ),
         (
             ["model.meta", "--memory", "--measure", "--step_timeout=0"],

@@ -261,6 +261,8 @@ def test_reasons_of_the_users_rules():
     assert decide(chain("xaia"), fetch=["i2:0"]).reasons["i2"] == "user rule: --fetch=i2:0"
     with pytest.raises(GraphmpError, match="GMP002: --fetch=nowhere:0: the graph has no such node"):
         decide(chain("xa"), fetch=["nowhere:0"])
+    with pytest.raises(GraphmpError, match="--fetch=a1:7: the node has no such output; accepted"):
+        decide(chain("xa"), fetch=["a1:7"])
 
 
 def test_a_forced_member_takes_its_group_along():

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from graphmp.cli import children
+from graphmp.cli.children.started import Started
 
 NET = """
 import sys
@@ -53,6 +54,39 @@ def test_a_child_trains_in_half(forks, folder, start):
     assert ended.out == "trained %s\njson\n0\n" % arguments, ended.err
     assert any(line.endswith(name + " in float16, loss scale dynamic") for line in ended.said)
     assert sum("3 of 3 matmuls and convolutions in float16" in line for line in ended.said) == 1
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_child_that_is_not_prepared_is_said(forks, folder, start):
+    call, name, _ = STARTS[start]
+    (folder / "net.py").write_text("def main():\n    pass\n")
+    (folder / "launch.py").write_text(LAUNCHER % call)
+    ended = forks.run("launch.py", env={"PYTHONPATH": str(folder)})
+    said = [line for line in ended.said if "--children" in line]
+    assert len(said) == (name != "-c"), ended.err
+    assert all(
+        "not converted: what the script started by" in line and name in line for line in said
+    )
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "command, is_noted",
+    [
+        (["/usr/bin/python3.7", "-u", "train.py", "--lr=1"], True),
+        ("cd work && python -m pack.train", True),
+        ([b"python", b"a.py"], True),
+        (["python", "-c", "import a.py"], False),
+        (["python", "-m", "graphmp", "run", "train.py"], False),
+        (["graphmp", "run", "train.py"], False),
+        (["ls", "train.py"], False),
+        (["grep", "python", "notes.txt"], False),
+    ],
+)
+def test_what_counts_as_a_program_of_python(command, is_noted):
+    started = Started()
+    started._note(command if isinstance(command, list) else [command])
+    assert bool(started.in_words()) == is_noted
 
 
 @pytest.mark.unit

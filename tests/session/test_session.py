@@ -167,6 +167,30 @@ def test_original_loss_and_converted_train_op_in_one_run(graph):
         assert first[0] == pytest.approx(first[1], rel=1e-2)
 
 
+@pytest.mark.parametrize("scale", ["dynamic", 128.0])
+def test_one_update_of_a_joint_step(scale):
+    """Of a step that is skipped whole it waits for all gradients, which the error says."""
+    with tf.Graph().as_default():
+        feeds = [tf.placeholder(tf.float32, [16, 8], name) for name in ("x", "y")]
+        weights = [tf.get_variable(name, [8, 8]) for name in ("w", "v")]
+        losses = [tf.nn.l2_loss(tf.matmul(*pair)) for pair in zip(feeds, weights)]
+        optimizer = tf.train.GradientDescentOptimizer(0.01)
+        pairs = [optimizer.compute_gradients(*pair)[0] for pair in zip(losses, weights)]
+        update = optimizer.apply_gradients(pairs).control_inputs[0]
+        with graphmp.Session(loss_scale=scale) as session:
+            session.run(tf.global_variables_initializer())
+            if scale == "dynamic":
+                with pytest.raises(
+                    tf.errors.InvalidArgumentError, match="doesn't read y as it was"
+                ):
+                    session.run(update, {feeds[0]: X})
+                with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+                    session.run(losses[1])
+                assert "as it was built" not in str(raised.value)
+            else:
+                session.run(update, {feeds[0]: X})
+
+
 def test_a_plain_session_of_the_same_graph_runs_the_original(graph):
     with graphmp.Session() as session:
         trained(session, 1)

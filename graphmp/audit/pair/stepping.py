@@ -91,7 +91,7 @@ class Stepper(TrainingSession):
 
     @property
     def probe(self) -> List[Any]:
-        """The inputs of updates, for a trial run without training.
+        """The inputs of updates, for a trial run.
 
         Not their outputs, which may be inside a conditional; nor ops whose outputs are fed, such as
         the placeholder of a learning rate: they can't run.
@@ -115,13 +115,13 @@ class Stepper(TrainingSession):
         self.session.run(self._clear)  # measurements in while loops run with every step
 
     def begin_again(self, checkpoint: str) -> None:
-        """Begin in a new session if both graphs draw random numbers.
+        """Begin in a new session after trial runs.
 
-        A run that failed may have drawn for one of them alone.
+        They may have drawn random numbers, for one graph alone if they failed, and written state:
+        an update of a sparse Adam reads slots that the step has written before.
         """
-        if self._beside:
-            self.reopen()
-            self.begin(checkpoint)
+        self.reopen()
+        self.begin(checkpoint)
 
     def settled(self, feeds: Dict[str, Any], measured: bool) -> PairedStep:
         """Like `compare`, but retries while a loss that isn't finite has a smaller scale than ever.

@@ -19,11 +19,13 @@ from graphmp.config import Config
 from graphmp.conversion.built_graph import Identity, convert_graph
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.stages import Stages
+from graphmp.feeds.batches import Batches
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.patterns import whole_names
 from graphmp.policy.formats import FORMATS
 
 ROUNDS = 3  # of searches, each on other batches
+_NOBODY = Identity("", "", "")  # the source of a conversion that is only tried
 MOST_COSTED = 20  # rules whose cost is counted, each by a conversion
 
 
@@ -54,6 +56,7 @@ class Fixer:
         self._progress = progress
         self._native = chosen_arithmetic(options.arithmetic) == "native"
         self._runs = 0
+        self._made_up: Optional[Batches] = None
         self._last: Optional[Tuple[Config, Conversion]] = None
 
     def repair(self, audit: Audit) -> Repair:
@@ -151,7 +154,7 @@ class Fixer:
         skipped = 0
         with Stepper(paired) as stepper:
             stepper.begin(self._options.checkpoint)
-            batches = batches_for(stepper, self._conversion.original, self._options)
+            batches = self._batches(stepper)
             if stepper.adapts:
                 with must_run(first):
                     stepper.compare(batches(first), False)
@@ -170,6 +173,14 @@ class Fixer:
         self._progress(self._runs)
         return False
 
+    def _batches(self, stepper: Stepper) -> Batches:
+        """The batches; made-up ones depend on the original alone, and are looked for once."""
+        if self._made_up is not None:
+            return self._made_up
+        batches = batches_for(stepper, self._conversion.original, self._options)
+        self._made_up = None if self._options.data else batches
+        return batches
+
     def _losses_agree(self, step: PairedStep) -> bool:
         return all(
             loss_difference(a, b) <= LOSSES * self._tolerance
@@ -183,7 +194,7 @@ class Fixer:
             before = self._conversion.before
             self._last = (
                 config,
-                convert_graph(before, Identity("", "", ""), config, Stages(lambda stage: None), []),
+                convert_graph(before, _NOBODY, config, Stages(lambda stage: None), [], False),
             )
         return self._last[1]
 

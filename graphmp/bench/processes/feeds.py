@@ -28,12 +28,20 @@ class BatchFile(NamedTuple):
         batch_size: the actual one; None if no fed tensor has a dimension.
         path: the file with them.
         seconds: to make a batch of given data; else None.
+        sizes: those of its batches, where they differ.
     """
 
     asked: int
     batch_size: Optional[int]
     path: str
     seconds: Optional[float]
+    sizes: Sequence[int] = ()
+
+    @property
+    def in_words(self) -> str:
+        """A line on batches of several sizes; empty for batches of one."""
+        text = "the batches of --data have sizes %s: times are of all of them, not of %d alone"
+        return text % (", ".join(map(str, self.sizes)), self.sizes[0]) if self.sizes else ""
 
 
 def make(
@@ -113,18 +121,20 @@ def _resized(guess: Guess, before: int, size: int) -> Guess:
 def _write(
     source: Batches, wanted: List[Wanted], asked: int, given: bool, folder: pathlib.Path
 ) -> BatchFile:
-    path, first, seconds = folder / ("batches_%d.pickle" % asked), source(0), []
+    path, seconds, sizes = folder / ("batches_%d.pickle" % asked), [], []
     with path.open("wb") as file:
         for step in range(BATCHES):
             start = time.perf_counter()
             batch = source(step)
             seconds.append(time.perf_counter() - start)
             pickle.dump(batch, file, protocol=4)
+            sizes.append(_batch_size(batch, wanted, asked))
     return BatchFile(
         asked,
-        _batch_size(first, wanted, asked),
+        sizes[0],
         str(path),
         sorted(seconds)[BATCHES // 2] if given else None,
+        [size or 0 for size in sizes] if len(set(sizes)) > 1 else [],
     )
 
 

@@ -80,7 +80,7 @@ def tune(
             its step doesn't run, others for data as for an audit.
     """
     found = Tuned()
-    with tempfile.TemporaryDirectory(prefix="graphmp_") as name:
+    with _until_interrupted(found), tempfile.TemporaryDirectory(prefix="graphmp_") as name:
         tuner = _Tuner(conversion, device, options, output, pathlib.Path(name), tell, found)
         with tuner.starter:
             with _until_interrupted(found):
@@ -144,6 +144,7 @@ class _Tuner:
         with self._steps.process({**trainings, **whole}) as process:
             self._tell("making batches", None)
             made = self._steps.make_batches(process)
+            self._found.batches = made.in_words
             tensors = self._steps.ask(process, "tensors", FLOAT32, made.path)
             self._traces = Traces(
                 self._conversion.original, half, trainings[FLOAT32].targets, tensors

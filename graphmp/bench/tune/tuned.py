@@ -18,6 +18,7 @@ class Tuned:
         is_float32: whether the conversion by times, TUNED, leaves all in float32.
         interrupted: whether it ended early, by Ctrl-C.
         note: why regions weren't decided, if they were to be and something failed.
+        batches: what is to be said of the batches; may be empty.
         report: the report's section of the conversion by costs; empty if there was none.
     """
 
@@ -29,6 +30,7 @@ class Tuned:
         self.is_float32 = False
         self.interrupted = False
         self.note = ""
+        self.batches = ""
         self.report: Dict[str, Any] = {}
 
     @property

@@ -235,7 +235,7 @@ def _loss(loss: ReportedLoss, flow: Optional[Flow], summary: Summary) -> str:
     return "%s: %s; %s; %s" % (
         loss.scope,
         counts,
-        _scale(flow) if flow else "scale none",
+        _scale(flow) if flow else "scale by " + loss.scale if loss.scale else "scale none",
         _clip(loss, flow, summary),
     )
 

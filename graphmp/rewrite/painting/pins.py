@@ -62,7 +62,7 @@ from graphmp.policy.traits import (
     without_kernel,
 )
 from graphmp.rewrite.units import FIXED, TypedGraph, matched
-from graphmp.tf_hooks.op_defs import OpDefs
+from graphmp.tf_hooks.op_defs import OpDefs, refuse_missing_output
 
 _FLOW = Reason(FLOW, "orders the operations on a TensorArray")
 _OWN = Reason(LOSS_SCALE, "computes in float32")
@@ -197,29 +197,30 @@ def _of_optimizers(graph: TypedGraph) -> AbstractSet[str]:
 
 
 def fetched_nodes(
-    meta_graph: tf.MetaGraphDef, config: Config, nodes: AbstractSet[str], outputs: AbstractSet[str]
+    meta_graph: tf.MetaGraphDef, config: Config, graph: TypedGraph, outputs: AbstractSet[str]
 ) -> Dict[str, Reason]:
     """Nodes that keep their dtype because a signature, flag, variable or collection names them.
 
     Args:
         meta_graph: has the signatures and collections.
         config: its `fetch`.
-        nodes: the graph's node names.
+        graph: its main graph.
         outputs: nodes behind the last matmul or convolution. A collection may name every layer's
             activation (tf-slim's end points do); only the model's outputs in it keep their dtype.
 
     Raises:
-        GraphmpError: GMP002 for a --fetch that names no node.
+        GraphmpError: GMP002 for a --fetch that names no node or tensor.
     """
     found: Dict[str, Reason] = {}
     for name in config.fetch:
         node = parse_input(name.lstrip("^")).node
-        if node not in nodes:
+        if node not in graph.view.nodes:
             raise GraphmpError(
                 "GMP002",
                 "--fetch=%s: the graph has no such node; accepted are names of tensors and ops"
                 % name,
             )
+        refuse_missing_output("--fetch=%s" % name, name, graph.signature(node))
         found[node] = user_rule("fetch", name)
     for key in sorted(meta_graph.signature_def):
         reason = Reason(FETCHED, "keeps its dtype (signature %s)" % key)

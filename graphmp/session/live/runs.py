@@ -233,7 +233,7 @@ def _finished(
         if other is not None:
             return _finished(live, trains, other, run, count, originals)
         if isinstance(error, tf.errors.OpError):
-            raise of_original(error, turn.nodes) from None
+            raise of_original(error, turn.nodes, originals) from None
         raise
     extra = len(results) - len(turn.extra)
     if trains:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
+import graphmp
+from graphmp.audit.measure.rows import WEIGHT_GRADIENT
+from graphmp.audit.options import AuditOptions
+from graphmp.audit.pair.paired import PairedGraph
 from graphmp.audit.pair.stepping import PairedStep, Stepper
+from graphmp.audit.run import batches_for
 
 
 class Scripted(Stepper):
@@ -47,3 +54,19 @@ def test_a_loss_that_is_never_finite_ends_it_whatever_another_one_does(other):
     stepper = Scripted(step(*both) for both in zip(never, other()))
     assert not all(stepper.settled({}, False).finite)
     assert stepper.compared < 10
+
+
+def test_trial_runs_train_nothing():
+    """What an update of a sparse Adam reads was written before it: a trial run writes it too."""
+    with tf.Graph().as_default() as graph:
+        x = tf.nn.embedding_lookup(tf.get_variable("e", [9, 8]), tf.placeholder(tf.int32, [4]))
+        loss = tf.nn.l2_loss(tf.matmul(x, tf.get_variable("w", [8, 8])))
+        tf.train.AdamOptimizer(0.1).minimize(loss)
+        conversion = graphmp.convert(graph)
+    with Stepper(PairedGraph(conversion, False, (WEIGHT_GRADIENT,))) as stepper:
+        names = [variable.name for variable in stepper.graph.get_collection("variables")]
+        stepper.begin("")
+        before = stepper.session.run(names)
+        batches_for(stepper, conversion.original, AuditOptions(steps=1))
+        after = stepper.session.run(names)
+    assert all(np.array_equal(*values) for values in zip(before, after))

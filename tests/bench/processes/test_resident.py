@@ -42,6 +42,26 @@ def test_steps_are_those_of_a_fed_batch(trainings, batches, monkeypatch):
         np.testing.assert_array_equal(found[0], found[1])
 
 
+@pytest.mark.parametrize("sizes", [(8, 4, 6), (8,)])
+def test_batches_of_several_sizes_are_said(trainings, tmp_path, monkeypatch, sizes):
+    monkeypatch.chdir(tmp_path)
+    with TimedSession(trainings["float32"]) as session:
+        shapes = {
+            tensor.name: (tensor.shape[1:], tensor.dtype.as_numpy_dtype)
+            for tensor in feeds.wanted_tensors(session.graph, session.view, feeds._names(session))
+        }
+        pathlib.Path("f.py").write_text(
+            "import numpy as np\nSHAPES = %r\ndef f(step):\n"
+            "    size = %r[step %% %d]\n    return {name: np.ones((size, *shape), dtype)\n"
+            "            for name, (shape, dtype) in SHAPES.items()}\n"
+            % ({n: (s, np.dtype(d).name) for n, (s, d) in shapes.items()}, sizes, len(sizes))
+        )
+        (made,) = feeds.make(session, "f.py:f", [8], 0, tmp_path)
+    assert made.batch_size == 8 and feeds.BatchFile(*json.loads(json.dumps(made))) == made
+    said = "the batches of --data have sizes 8, 4, 6, 8: times are of all of them, not of 8 alone"
+    assert made.in_words == (said if len(sizes) > 1 else "")
+
+
 def test_small_tensors_and_integers_are_fed(trainings, batches, monkeypatch):
     batch = feeds.read(batches.path, 1)[0]
     session, fed = resident.opened(trainings["float32"], batch)

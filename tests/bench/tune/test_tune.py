@@ -9,6 +9,7 @@ import signal
 import pytest
 
 import graphmp
+from graphmp.bench.processes import processes
 from graphmp.bench.processes.processes import Trouble
 from graphmp.bench.tune import halving, measure, steps, tune
 from graphmp.bench.tune.options import TuneOptions
@@ -164,6 +165,20 @@ def test_a_second_interruption_waits_until_the_file_is_written(
     path = tmp_path / "x.costs"
     found = tune.tune(conversion, CPU, QUICK, path)
     assert found.interrupted and files.read(str(path)).measurements
+
+
+def test_an_interruption_while_processes_end_loses_nothing(
+    conversion, local, tmp_path, monkeypatch
+):
+    def interrupted(starter, *error):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune._Tuner, "compared", lambda tuner: None)
+    monkeypatch.setattr(tune._Tuner, "halved", lambda tuner: None)
+    monkeypatch.setattr(processes.Starter, "__exit__", interrupted)
+    path = tmp_path / "x.costs"
+    found = tune.tune(conversion, CPU, QUICK, path)
+    assert found.interrupted and found.costs is not None and path.exists()
 
 
 def test_a_graph_that_does_not_train(local, tmp_path):

@@ -76,7 +76,7 @@ class MovingAverageOptimizer(tf.train.Optimizer):
         """The variable saved in place of another one, or of the parts of one."""
         if isinstance(value, (list, tuple)):
             return [self._other(part, names) for part in value]
-        other = self._swapped.get(value.op.name, value)
+        other = self._swapped.get(_op_of(value).name, value)
         if other is not value and not any(_has(entry, other) for entry in names.values()):
             raise ValueError("Variable to swap %s is not in variables to save." % other.op.name)
         return other
@@ -93,4 +93,10 @@ _BY_NAME = "tensorflow.python.training.saving.saveable_object_util:op_list_to_di
 
 def _has(entry: Any, variable: tf.Variable) -> bool:
     parts = entry if isinstance(entry, (list, tuple)) else [entry]
-    return any(part is variable for part in parts)
+    return any(_op_of(part) is variable.op for part in parts)
+
+
+def _op_of(saved: Any) -> Any:
+    """The op of a variable that may be given as its reference, or as what was read from it."""
+    is_read = saved.op.type == "ReadVariableOp"
+    return saved.op.inputs[0].op if is_read else saved.op
