@@ -313,6 +313,6 @@ def test_the_command_says_where_nothing_is_sent(files, capfd):
 def test_trouble_is_one_line(files, capfd):
     assert "GMP003" in refused(capfd, "inspect", files / "gone.meta", "--wire")[1]
     assert (
-        "GMP002: --cost, --memory and --wire: accepted is one of them"
+        "GMP002: --cost, --memory, --policy and --wire: accepted is one of them"
         in refused(capfd, "inspect", files / "alone.meta", "--wire", "--cost")[1]
     )

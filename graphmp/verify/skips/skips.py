@@ -289,12 +289,16 @@ class Skips:
         return found
 
     def _look_at_company(self, updates: AbstractSet[str]) -> None:
-        """Writes that run before an update or beside it, never without it, and are not skipped."""
+        """Writes that run before an update or beside it, never without it, and are not skipped.
+
+        Those made of gradients, a count of bad ones for example, are the model's own handling.
+        """
         sides, ends = self._sides, self._body.ends
         known = sides.after.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
         if sides.before.function or known is None:
             return
-        others = {*self._flags, *self.counted, *self._inside, *self.behind_loops}
+        made = self._view.descendants({port.node for port in self._sources}, control=False)
+        others = made.union(self._flags, self.counted, self._inside, self.behind_loops)
         for name in sorted(ends.only_with(updates) & set(self._writes) - others):
             if sides.after.state.written(name) <= known and any(
                 ends.runs_with(name, other) and self._is_alike(name, other) for other in updates
