@@ -191,9 +191,16 @@ def by_a_number(gradients, optimizer, bad, good):
     return tf.group(optimizer.apply_gradients(gradients, good), tf.assign_add(bad, more))
 
 
+def by_a_number_behind(gradients, optimizer, bad, good):
+    more = tf.cast(tf.logical_not(all_finite(gradients)), tf.int32)
+    with tf.control_dependencies([optimizer.apply_gradients(gradients, good)]):
+        return tf.group(tf.assign_add(bad, more))
+
+
 @RESOURCES
 @pytest.mark.parametrize(
-    "handled", [in_the_other_branch, by_the_norm, in_a_branch_beside, by_a_number]
+    "handled",
+    [in_the_other_branch, by_the_norm, in_a_branch_beside, by_a_number, by_a_number_behind],
 )
 def test_the_models_own_handling_of_bad_gradients_happens_and_is_said(handled, use_resource):
     def build():
@@ -209,6 +216,23 @@ def test_the_models_own_handling_of_bad_gradients_happens_and_is_said(handled, u
     assert row["code"] == "GMP112" and "handles gradients that are not finite" in row["message"]
     (loss,) = report["losses"]
     assert [each["node"] for each in loss["not_skipped"]] == [row["node"]]
+
+
+@RESOURCES
+def test_a_share_of_bad_steps_behind_the_updates_is_their_handling(use_resource):
+    def build():
+        optimizer = tf.train.MomentumOptimizer(0.01, 0.9)
+        factor = tf.placeholder(tf.float32, (), "factor")
+        gradients = optimizer.compute_gradients(factor * square(net(vectors())))
+        share = tf.get_variable(
+            "share", (), initializer=tf.zeros_initializer(), use_resource=use_resource
+        )
+        is_bad = tf.cast(tf.logical_not(all_finite(gradients)), tf.float32)
+        with tf.control_dependencies([optimizer.apply_gradients(gradients)]):
+            tf.group(tf.assign(share, 0.9 * share + 0.1 * is_bad), name="train")
+
+    found, report = steps(build, [{"x:0": X, "factor:0": factor} for factor in (1, np.inf, 1)])
+    assert found == ["net", "share", "netshare"] and failed(report) == []
 
 
 @RESOURCES

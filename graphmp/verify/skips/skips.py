@@ -3,7 +3,8 @@
 1. Every path of a value from a division by the scale, an accumulator, or a fed gradient to a write
    passes through an output that the write's flag checks.
 2. A write that follows an update of a loss, or is grouped with one and takes values from the batch,
-   depends on that loss's flag too.
+   depends on that loss's flag too; so does one that runs with an update and never without it. Not
+   what the model makes of its own tests of gradients.
 3. A flag only checks such values.
 4. If a write's flag checks the value of another write, both depend on one flag, unless the other
    one comes first or may run alone.
@@ -22,7 +23,14 @@ from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
 from graphmp.graph.structure.walk import reached
 from graphmp.once import once
-from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABLE_OPS
+from graphmp.policy.op_sets import (
+    FINITE_TESTS,
+    PLACEHOLDERS,
+    READS,
+    SWITCHES,
+    UPDATE_PREFIXES,
+    VARIABLE_OPS,
+)
 from graphmp.verify.body import BodyFindings
 from graphmp.verify.sides import Fault
 from graphmp.verify.skips.begun import begun_faults
@@ -289,16 +297,12 @@ class Skips:
         return found
 
     def _look_at_company(self, updates: AbstractSet[str]) -> None:
-        """Writes that run before an update or beside it, never without it, and are not skipped.
-
-        Those made of gradients, a count of bad ones for example, are the model's own handling.
-        """
+        """Writes that run before an update or beside it, never without it, and are not skipped."""
         sides, ends = self._sides, self._body.ends
         known = sides.after.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
         if sides.before.function or known is None:
             return
-        made = self._view.descendants({port.node for port in self._sources}, control=False)
-        others = made.union(self._flags, self.counted, self._inside, self.behind_loops)
+        others = {*self._flags, *self.counted, *self._inside, *self.behind_loops}
         for name in sorted(ends.only_with(updates) & set(self._writes) - others):
             if sides.after.state.written(name) <= known and any(
                 ends.runs_with(name, other) and self._is_alike(name, other) for other in updates
@@ -315,13 +319,32 @@ class Skips:
     def _ungated(self, name: str, text: str) -> None:
         """A write that isn't skipped: the global step may count on."""
         node = self._view.nodes[name]
-        if kind(node.op) or "Accumulator" in node.op:
+        if kind(node.op) or "Accumulator" in node.op or name in self._handling:
             return
         values = [port for port in self._view.inputs(name)[1:] if self._sides.after.is_float(port)]
         if not values and (self._counts_steps(name) or self._has_accumulators):
             self.counted.append(name)
         else:
             self.faults.append(Fault(name, text))
+
+    @once
+    def _handling(self) -> Set[str]:
+        """Nodes made of the model's own tests of gradients, such as a count of bad ones.
+
+        What a switch passes on is not made of its predicate.
+        """
+        view, kept = self._view, self._sides.before.view.nodes
+        readers = [c.node for port in self._sources for c in view.consumers(port.node)]
+        read = view.followed(readers, lambda name: name in kept)
+        return reached(
+            {name for name in read if name in kept and kept[name].op in FINITE_TESTS},
+            lambda name: [
+                reader.node
+                for reader in view.consumers(name)
+                if not (reader.slot and view.nodes[reader.node].op in SWITCHES)
+            ],
+            lambda name: name in kept,
+        )
 
     def _look_at_flags(self) -> None:
         """Check that a scale's flag looks at nothing but gradients of its own step."""
