@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.values import compact
-from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HALF
+from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HALF, STRING
 from graphmp.policy.op_sets import RESULT
 from graphmp.tf_hooks.op_definitions import defaults
 from graphmp.tf_hooks.op_defs import WIDER
@@ -54,7 +54,7 @@ def changed(
         old, new = (
             node.attr[key] if key in node.attr else unset.get(key) for node in (before, after)
         )
-        if key == _SHAPES and old is not None and new is not None and _says_more(old, new):
+        if key == _SHAPES and old and new and not _is_list(before) and _says_more(old, new):
             return "is said to have another shape than in the original"
         if key in HINTS or (wider and key == _WIDER and new is not None and new.type == FLOAT32):
             continue
@@ -103,6 +103,11 @@ def without_more(old: tf.AttrValue, new: tf.AttrValue) -> tf.AttrValue:
     kept.list.type.extend(new.list.type[:known])
     kept.list.shape.extend(new.list.shape[:known])
     return kept
+
+
+def _is_list(node: tf.NodeDef) -> bool:
+    """Whether a node is a list of names, as of a Saver: its elements are compared."""
+    return node.op == "Const" and node.attr["dtype"].type == STRING
 
 
 def _says_more(old: tf.AttrValue, new: tf.AttrValue) -> bool:
