@@ -100,9 +100,24 @@ def planted(mutate, name, subject, count=1):
     return [mutant for mutant in found if mutant is not None][:count]
 
 
+# classes that need two steps, a count, average or rate of the program's own, recorded shapes, an op
+# on no list, or one with a list of types
+OF_OTHER_GRAPHS = (
+    "another_step_is_checked_too",
+    "average_of_a_model_in_half",
+    "count_goes_on",
+    "fed_rate_in_half",
+    "gate_by_two_flags",
+    "list_of_types_in_half",
+    "one_loss_left_unscaled",
+    "unknown_dimension_said",
+    "unlisted_in_half",
+)
+
+
 @pytest.mark.slow
 def test_each_class_plants_faults(mutate, clipped, square_ones, various_kinds):
-    """Every class has a mutant on some version of TensorFlow.
+    """Every class has a mutant on some version of TensorFlow, but for those of other graphs.
 
     Classes of function bodies need functions, that of Savers' slices needs TensorFlow 2.
     """
@@ -117,12 +132,8 @@ def test_each_class_plants_faults(mutate, clipped, square_ones, various_kinds):
             assert mutant.name == name and mutant.what and serialize(mutant.graph) not in before
             with tf.Graph().as_default():
                 tf.import_graph_def(mutant.graph.graph_def, name="")
-    allowed = (
-        ["own_attribute_changed"]
-        if tf.__version__ > "2"
-        else ["function_body_changed", "function_result_changed", "own_attribute_changed"]
-    )
-    assert set(none) <= set(allowed)
+    functions = () if tf.__version__ > "2" else ("function_body_changed", "function_result_changed")
+    assert set(none) <= {"own_attribute_changed", *OF_OTHER_GRAPHS, *functions}
     assert [serialize(subject.converted) for subject in subjects] == before
 
 
@@ -397,8 +408,10 @@ def test_the_same_values_in_another_form(mutate, clipped):
         == ""
     )
 
-    for pack in (pack for pack in clipped.own if clipped.view.nodes[pack].op == "Pack"):
-        assert rule(exchange(pack)) == equivalence.SAME_VALUES
+    lists = [name for name in clipped.packs if len(clipped.elements(name)) > 1]
+    assert lists
+    for name in lists:
+        assert rule(exchange(name)) == equivalence.SAME_VALUES
 
     at = next(slot(name, 0) for name in clipped.view.nodes if clipped.view.nodes[name].op == "Relu")
     assert rule(through(float16, float32, float16)) == equivalence.SAME_VALUES

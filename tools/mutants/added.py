@@ -44,7 +44,7 @@ def _times(number: float) -> Callable[[Plant, Port], Port]:
     return made
 
 
-def _unary(op: str) -> Callable[[Plant, Port], Port]:
+def unary(op: str) -> Callable[[Plant, Port], Port]:
     return lambda plant, port: plant.add(
         "loss_scale/" + op.lower(), op, [port], T=plant.subject.dtype(port)
     )
@@ -59,20 +59,20 @@ def doubled_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def negated_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
     """A value is read negated."""
-    return on_an_edge(subject, random, float_edges(subject), _unary("Neg"), "negated")
+    return on_an_edge(subject, random, float_edges(subject), unary("Neg"), "negated")
 
 
 @fault
 def zero_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
     """Zeros are read instead of a value."""
-    return on_an_edge(subject, random, float_edges(subject), _unary("ZerosLike"), "as zeros")
+    return on_an_edge(subject, random, float_edges(subject), unary("ZerosLike"), "as zeros")
 
 
 @fault
 def rounded_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
     """A value is read rounded to integers, or with non-finite elements replaced."""
     op = random.choice(["Floor", "Relu", "Abs"])
-    return on_an_edge(subject, random, float_edges(subject), _unary(op), "through " + op)
+    return on_an_edge(subject, random, float_edges(subject), unary(op), "through " + op)
 
 
 @fault

@@ -13,7 +13,7 @@ from mutants.wiring import list_is_shorter
 
 @fault
 def gradient_left_out_of_check(subject: Subject, random: Any) -> Optional[Plant]:
-    """A list of finite flags misses one."""
+    """A list of what is checked misses one."""
     return list_is_shorter(subject, random, subject.packs)
 
 
@@ -42,11 +42,11 @@ def gradient_checked_for_another(subject: Subject, random: Any) -> Optional[Plan
 
 @fault
 def check_twice_in_list(subject: Subject, random: Any) -> Optional[Plant]:
-    """A list of finite flags has one entry twice, and another not at all."""
-    name = pick(random, [name for name in subject.packs if len(subject.view.inputs(name)) > 1])
+    """A list of what is checked has one entry twice, and another not at all."""
+    name = pick(random, [name for name in subject.packs if len(subject.elements(name)) > 1])
     if name is None:
         return None
-    one, other = random.sample(range(len(subject.view.inputs(name))), 2)
+    one, other = random.sample(range(len(subject.elements(name))), 2)
     plant = Plant(subject)
     plant.connect(Slot(name, one), subject.read(Slot(name, other)))
     return plant.said(

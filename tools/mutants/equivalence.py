@@ -498,18 +498,26 @@ class _Numbers:
         return len(halves) == 1 and None not in halves and (node.op in _MOVE or halves == {FLOAT16})
 
     def _in_any_order(self, view: GraphView, name: str, found: Dict[str, int]) -> Any:
-        """The inputs, in canonical order, if a node reduces a list to a scalar; else None."""
-        node, ports = view.nodes[name], view.inputs(name)
+        """The inputs, in canonical order, if a node reduces a list to a scalar; else None.
+
+        Also a list whose elements are tested for finiteness first.
+        """
+        node = view.nodes[name]
         if node.op not in _IN_ANY_ORDER or self._subject.shape(Port(name, 0)) != ():
             return None
-        rank = _LISTS.get(view.nodes[ports[0].node].op)
-        if rank is None or view.controls(ports[0].node):
+        port = view.inputs(name)[0]
+        tests: List[Tuple[str, ...]] = []
+        while view.nodes[port.node].op == "IsFinite":
+            tests.append(tuple(sorted(view.controls(port.node))))
+            port = view.inputs(port.node)[0]
+        rank = _LISTS.get(view.nodes[port.node].op)
+        if rank is None or view.controls(port.node):
             return None
-        listed = view.inputs(ports[0].node)[: -1 if rank else None]  # without the axis
+        listed = view.inputs(port.node)[: -1 if rank else None]  # without the axis
         shapes = [self._subject.shape(port) for port in listed]
         if any(shape is None or len(shape) != rank for shape in shapes):
             return None
-        return tuple(sorted((self._output(found, port) for port in listed), key=str))
+        return (*tests, *sorted((self._output(found, each) for each in listed), key=str))
 
     def _output(self, found: Dict[str, int], port: Port) -> Any:
         """The number of an output; the first has its node's number.

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import SWITCHES
-from mutants.added import float_edges, on_an_edge
+from mutants.added import float_edges, on_an_edge, unary
 from mutants.attributes import changed
 from mutants.casts import BFLOAT16, FLOAT16
 from mutants.classes import fault, pick
@@ -174,6 +174,30 @@ def bounded_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
         )
 
     return on_an_edge(subject, random, float_edges(subject), made, "bounded by 1")
+
+
+@fault
+def shifted_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
+    """A value is read with 1/1024 added."""
+
+    def made(plant: Plant, port: Port) -> Port:
+        dtype = plant.subject.dtype(port)
+        term = plant.constant("loss_scale/term", 2.0**-10, dtype)
+        return plant.add("loss_scale/shifted", "Add", [port, term], T=dtype)
+
+    return on_an_edge(subject, random, float_edges(subject), made, "plus 1/1024")
+
+
+@fault
+def size_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
+    """A value is read without its sign."""
+    return on_an_edge(subject, random, float_edges(subject), unary("Abs"), "without its sign")
+
+
+@fault
+def sign_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
+    """The sign of a value is read in its place."""
+    return on_an_edge(subject, random, float_edges(subject), unary("Sign"), "as its sign")
 
 
 @fault

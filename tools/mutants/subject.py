@@ -177,12 +177,24 @@ class Subject:
 
     @once
     def packs(self) -> List[str]:
-        """The lists of values of a finite check."""
+        """The lists of values of a finite check: its flags, and what it checks as one."""
         return [
             name
             for name in self.own
-            if self.view.nodes[name].op == "Pack" and self.dtype(Port(name, 0)) == BOOL
+            if (self.view.nodes[name].op == "Pack" and self.dtype(Port(name, 0)) == BOOL)
+            or (
+                self.view.nodes[name].op in ("AddN", "ConcatV2")
+                and any(
+                    self.view.nodes[reader.node].op == "IsFinite"
+                    for reader in self.view.consumers(name)
+                )
+            )
         ]
+
+    def elements(self, name: str) -> Sequence[Port]:
+        """The inputs of a node that takes a list, without the axis along which it joins them."""
+        ports = self.view.inputs(name)
+        return ports[:-1] if self.view.nodes[name].op == "ConcatV2" else ports
 
     @once
     def frames(self) -> Dict[str, Tuple[str, ...]]:

@@ -38,10 +38,10 @@ def reads_another(
 
 def list_is_shorter(subject: Subject, random: Any, names: Sequence[str]) -> Optional[Plant]:
     """One of some nodes that take a list has one input fewer."""
-    name = pick(random, [name for name in names if len(subject.view.inputs(name)) > 1])
+    name = pick(random, [name for name in names if len(subject.elements(name)) > 1])
     if name is None:
         return None
-    slot = Slot(name, random.randrange(len(subject.view.inputs(name))))
+    slot = Slot(name, random.randrange(len(subject.elements(name))))
     plant = Plant(subject)
     plant.drop_input(slot)
     return plant.said("%s has no %s", name, subject.read(slot))
