@@ -45,7 +45,7 @@ def _times(number: float) -> Callable[[Plant, Port], Port]:
 
 
 def unary(op: str) -> Callable[[Plant, Port], Port]:
-    """What adds a node of one input that keeps the dtype, on an edge."""
+    """A change of an edge: a node of one input, of an op that keeps the dtype."""
     return lambda plant, port: plant.add(
         "loss_scale/" + op.lower(), op, [port], T=plant.subject.dtype(port)
     )

@@ -166,8 +166,5 @@ def count_goes_on(subject: Subject, random: Any) -> Optional[Plant]:
         return None
     plant = Plant(subject)
     plant.connect(Slot(name, 1), subject.before.inputs(name)[1])
-    nodes = plant.graph.graph_def.node
-    kept = [node for node in nodes if "/skip/%s/" % name not in node.name]
-    del nodes[:]
-    nodes.extend(kept)
+    plant.remove({gate for gate in subject.view.nodes if "/skip/%s/" % name in gate})
     return plant.said("%s is not gated", name)

@@ -57,7 +57,7 @@ def average_of_a_model_in_half(subject: Subject, random: Any) -> Optional[Plant]
 
 @fault
 def unlisted_in_half(subject: Subject, random: Any) -> Optional[Plant]:
-    """An op on no list, computes in float16."""
+    """An op on no list computes in float16."""
     policy, nodes = Policy.default("float16"), subject.before.nodes
     names = [name for name in nodes if policy.category(nodes[name].op) == UNLISTED]
     return _in_half(subject, random, names)

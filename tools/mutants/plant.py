@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, List, NamedTuple, Optional, Set
+from typing import Any, Container, Iterable, List, NamedTuple, Optional, Set
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -100,6 +100,13 @@ class Plant:
         attribute = tf.AttrValue()
         attribute.tensor.CopyFrom(tf.make_tensor_proto(value, tf.as_dtype(dtype)))
         return self.add(name, "Const", dtype=dtype, value=attribute)
+
+    def remove(self, names: Container[str]) -> None:
+        """Take nodes out of the graph."""
+        nodes = self.graph.graph_def.node
+        kept = [node for node in nodes if node.name not in names]
+        del nodes[:]
+        nodes.extend(kept)
 
     def drop_input(self, slot: Slot) -> None:
         """Remove an input from a list whose length is the attribute N."""

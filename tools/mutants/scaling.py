@@ -131,8 +131,5 @@ def one_loss_left_unscaled(subject: Subject, random: Any) -> Optional[Plant]:
     plant = Plant(subject)
     for name in sorted(gone):
         plant.read_instead(subject.readers(Port(name, 0)), subject.read(Slot(name, 0)))
-    nodes = plant.graph.graph_def.node
-    kept = [node for node in nodes if node.name not in gone]
-    del nodes[:]
-    nodes.extend(kept)
+    plant.remove(gone)
     return plant.said("%s and what it scales are not scaled", seed)
